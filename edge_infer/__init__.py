@@ -1,0 +1,3 @@
+"""Inference runtime for vision models on factory inspection devices."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,47 @@
+"""Runtimes that run networks: the only room that imports onnxruntime or openvino."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from edge_infer.model.card import ModelCard
+from edge_infer.settings import Settings
+from edge_infer.tensor import Tensor, TensorSpec
+
+BACKENDS = {
+    "onnxruntime": "edge_infer.backends.onnxruntime:OnnxRuntime",
+    "openvino": "edge_infer.backends.openvino:OpenVino",
+}
+"""``type:`` of a backend -> its settings class."""
+
+
+class Backend(Protocol):
+    """Runs one network. Knows tensors; knows nothing of boxes or YAML."""
+
+    inputs: tuple[TensorSpec, ...]
+    """The one that takes the picture is a PictureSpec and says what is left to do."""
+    outputs: tuple[TensorSpec, ...]
+    requests: int
+    """How many threads may be inside ``infer`` at once."""
+    requested: str
+    """The device asked for."""
+    running: str
+    """The device that runs."""
+
+    def infer(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """One tensor an output, the caller's to keep. BackendError where the runtime fails."""
+
+    def close(self) -> None:
+        """Safe to call twice."""
+
+
+class BackendSettings(Settings):
+    """What every backend has; a backend adds ``type: Literal[...]`` and its own keys."""
+
+    device: str = "CPU"
+    """A device name of the runtime: CPU, GPU, NPU."""
+
+    def open(self, card: ModelCard) -> Backend:
+        """Load and compile. ModelError: the file cannot be used; BackendError: the device is not there."""
+        raise NotImplementedError

@@ -1,0 +1,74 @@
+"""The command group: loads a command when it is asked for, turns exceptions into exits."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import traceback
+from pathlib import Path
+
+import click
+
+from edge_infer import __version__
+from edge_infer.errors import EdgeInferError
+from edge_infer.registry import resolve
+
+COMMANDS = {
+    "check": "edge_infer.commands.check:check",
+    "demo": "edge_infer.commands.demo:demo",
+    "grab": "edge_infer.commands.grab:grab",
+    "infer": "edge_infer.commands.infer:infer",
+    "model": "edge_infer.commands.model:model",
+    "run": "edge_infer.commands.run:run",
+}
+
+
+class _Commands(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = resolve(COMMANDS, cmd_name)
+        return command
+
+
+@click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="edge-infer")
+def cli() -> None:
+    """Judge parts on a line: camera -> network -> rules -> decision on MQTT."""
+
+
+def main() -> None:
+    """Run a command. Exit 0 done, 1 expected failure, 2 usage, 3 a bug, 78 configuration, 130 ^C."""
+    try:
+        code = cli.main(standalone_mode=False)
+    except click.exceptions.Abort:
+        sys.exit(130)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except EdgeInferError as error:
+        click.echo(str(error), err=True)
+        sys.exit(error.exit_code)
+    except BrokenPipeError:
+        # the reader of our output went away (| head)
+        sys.stderr.close()
+        sys.exit(1)
+    except Exception as error:  # noqa: BLE001 - the one place that turns a bug into a report
+        sys.exit(_report_bug(error))
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _report_bug(error: Exception) -> int:
+    text = "".join(traceback.format_exception(error))
+    report = f"edge-infer {__version__}\npython {sys.version}\n\n{text}"
+    try:
+        with tempfile.NamedTemporaryFile("w", prefix="edge-infer-", suffix=".txt", delete=False) as file:
+            file.write(report)
+        where = f"the report is in {Path(file.name)}"
+    except OSError as failure:
+        where = f"no report could be written ({failure.strerror}):\n{text}"
+    click.echo(f"a bug in edge-infer: {type(error).__name__}: {error}; {where}", err=True)
+    return 3

@@ -1,0 +1,1 @@
+"""One file a command: the only files that print, read os.environ or exit."""

@@ -1,0 +1,1 @@
+"""The model card and what the network file itself says."""

@@ -1,0 +1,1 @@
+"""Delivery over MQTT: the only room that imports paho."""

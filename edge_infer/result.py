@@ -1,0 +1,206 @@
+"""The published record of one inspection (schema ``result/1``); field names follow OPC 40100-1."""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+Decision = Literal["OK", "NOK", "UNDEFINED"]
+
+ReasonCode = Literal[
+    "stale", "frozen", "dark", "bright", "blurred", "covered", "moved", "damaged", "deadline", "overload", "nan",
+    "backend_failed", "camera_lost", "golden_failed", "settling", "restarted", "rule_not_evaluable",
+]  # fmt: skip
+"""Why a decision is UNDEFINED: a closed list, so that a PLC program can know them all."""
+
+SCHEMA = "result/1"
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        allow_inf_nan=False,
+        alias_generator=to_camel,
+        validate_by_name=True,
+        use_attribute_docstrings=True,
+    )
+
+
+class Reason(_Part):
+    """Why the decision is not OK."""
+
+    code: ReasonCode
+    text: str
+
+
+class RuleOutcome(_Part):
+    """What one rule said."""
+
+    name: str
+    decision: Decision
+    seen: int | float | None
+    """What the rule measured (a count), None where it could not."""
+
+
+class DetectionContent(_Part):
+    """One object found."""
+
+    type: Literal["detection"] = "detection"
+    label: str
+    score: float
+    box: tuple[float, float, float, float]
+    """x1, y1, x2, y2 in pixels of the camera's frame."""
+
+
+Content = Annotated[DetectionContent, Field()]
+
+
+class Identifier(_Part):
+    """OPC's id: what, which version, and the hash that proves it."""
+
+    id: str
+    version: str | None = None
+    hash: str | None = None
+    hash_algorithm: str | None = None
+
+
+class ProcessingTimes(_Part):
+    """When the work was done."""
+
+    start_time: AwareDatetime
+    end_time: AwareDatetime
+    acquisition_duration: float | None = None
+    """Milliseconds."""
+    processing_duration: float
+    """Milliseconds from the start of preprocessing to the decision."""
+
+
+class ResultTrigger(_Part):
+    """What made the frame an inspection."""
+
+    type: Literal["continuous", "every", "mqtt", "camera"]
+    part_id: str | None = None
+    received_at: AwareDatetime | None = None
+    truth: Decision | None = None
+    """The true decision, known only for a drawn scene."""
+
+
+class Device(_Part):
+    """Where the network ran. No silent fallback: both are told."""
+
+    requested: str
+    running: str
+
+
+class ModelIdentity(_Part):
+    """Which network judged."""
+
+    name: str
+    version: str | None = None
+    sha256: str
+    """Of the network file."""
+
+
+class Origin(_Part):
+    """Where the result comes from."""
+
+    site: str
+    line: str
+    device: str
+    camera: str
+
+
+class Clock(_Part):
+    """How far the wall clock can be trusted."""
+
+    synced: bool | None
+    """None where the system does not say."""
+
+
+class Result(_Part):
+    """One inspection, one result, one sequence number."""
+
+    schema_: Literal["result/1"] = Field(default="result/1", alias="schema")
+    result_id: str
+    """UUIDv7."""
+    job_id: str
+    """The trigger's id, else the result's."""
+    part_id: str | None = None
+    internal_recipe_id: Identifier
+    """The station and the hash of its settings."""
+    internal_configuration_id: Identifier
+    """The configuration file and its hash."""
+    is_partial: Literal[False] = False
+    is_simulated: bool
+    result_state: Literal[1, 3, 4]
+    """OPC 40100-1: 1 completed, 3 aborted, 4 failed."""
+    creation_time: AwareDatetime
+    processing_times: ProcessingTimes | None
+    """None where nothing was processed (no frame came)."""
+    has_transferable_data_on_file: Literal[False] = False
+    decision: Decision
+    reasons: tuple[Reason, ...]
+    rules: tuple[RuleOutcome, ...]
+    result_content: tuple[Content, ...]
+    captured_at: AwareDatetime | None
+    """None where no frame was judged."""
+    age_ms: float | None
+    """From capture to decision; None where no frame was judged."""
+    frame_seq: int | None
+    """Which frame of the camera, counted from 1."""
+    trigger: ResultTrigger
+    backend: str
+    device: Device
+    model: ModelIdentity | None
+    """None where the model could not be loaded."""
+    station: str
+    source: Origin
+    boot_id: str
+    clock: Clock
+    warnings: tuple[str, ...] = ()
+    seq: int = Field(default=0, ge=0)
+    """Counts one station's results from 1 without holes; given by the transaction that commits."""
+    stream_id: str = ""
+    """Names that count; new whenever it cannot be continued."""
+
+    def as_json(self) -> str:
+        """The published text: camelCase, no NaN, absent optional ids left out."""
+        return self.model_dump_json(by_alias=True, exclude=self._absent())
+
+    def _absent(self) -> set[str]:
+        return {"part_id"} if self.part_id is None else set()
+
+
+def json_schema() -> dict[str, Any]:
+    """JSON Schema (2020-12) of a published result. Readers must ignore keys they do not know."""
+    schema = Result.model_json_schema(by_alias=True, mode="serialization")
+    _open(schema)
+    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    schema["title"] = SCHEMA
+    return schema
+
+
+def _open(node: Any) -> None:
+    if isinstance(node, dict):
+        node.pop("additionalProperties", None)
+        for value in node.values():
+            _open(value)
+    elif isinstance(node, list):
+        for value in node:
+            _open(value)
+
+
+def new_result_id(now: datetime | None = None) -> str:
+    """A UUIDv7: sorts by time (RFC 9562)."""
+    ms = int((now.timestamp() if now else time.time()) * 1000)
+    value = (ms << 80) | int.from_bytes(os.urandom(10), "big")
+    value = (value & ~(0xF << 76)) | (0x7 << 76)
+    value = (value & ~(0x3 << 62)) | (0x2 << 62)
+    return str(uuid.UUID(int=value))

@@ -1,0 +1,99 @@
+"""What every piece of configuration is made of. Settings are data; only their ``open`` touches the world."""
+
+from __future__ import annotations
+
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationInfo, model_validator
+
+from edge_infer.errors import EdgeInferError
+
+Id = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,40}$")]
+"""A name that becomes part of a topic."""
+
+
+class Settings(BaseModel):
+    """Frozen, strict (no text for numbers, no bool for text), unknown keys are mistakes.
+
+    Validated in JSON mode: sequences are tuples, paths are text.
+    """
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, allow_inf_nan=False, use_attribute_docstrings=True
+    )
+
+
+def _from_base(path: Path, info: ValidationInfo) -> Path:
+    base = info.context.get("base") if isinstance(info.context, Mapping) else None
+    return Path(base) / path if base is not None else path
+
+
+SitePath = Annotated[Path, AfterValidator(_from_base)]
+"""A path, relative to the file it stands in (the validation context's ``base``)."""
+
+
+class Secret(Settings):
+    """Where a secret is; never the secret itself. Exactly one key."""
+
+    file: SitePath | None = None
+    """A file that holds only the secret; white space at its ends is dropped."""
+    env: Annotated[str, Field(min_length=1)] | None = None
+    """An environment variable of the service."""
+    credential: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,200}$")] | None = None
+    """A name given to the unit by LoadCredential=."""
+
+    @model_validator(mode="after")
+    def _exactly_one(self) -> Secret:
+        if sum(value is not None for value in (self.file, self.env, self.credential)) != 1:
+            raise ValueError("a secret needs exactly one of {file: PATH}, {env: NAME}, {credential: NAME}")
+        return self
+
+
+class Secrets:
+    """Reads secrets on this machine; never prints one."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._environ = environ
+
+    def read(self, secret: Secret) -> str:
+        """The secret's text; EdgeInferError where it is not on this machine."""
+        if secret.env is not None:
+            value = self._environ.get(secret.env)
+            if not value:
+                raise EdgeInferError(
+                    f"the environment variable {secret.env} is not set or empty",
+                    hint="set it for the service (EnvironmentFile=) or use {credential: NAME}",
+                )
+            return value
+        path = self.path(secret)
+        try:
+            value = path.read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+            raise EdgeInferError(f"cannot read the secret in {path}: {reason}", hint=self._remedy(secret)) from error
+        if not value:
+            raise EdgeInferError(f"the secret in {path} is empty", hint=self._remedy(secret))
+        return value
+
+    def path(self, secret: Secret) -> Path:
+        """The file a ``file`` or ``credential`` secret is in."""
+        if secret.file is not None:
+            return secret.file
+        folder = self._environ.get("CREDENTIALS_DIRECTORY")
+        if not folder:
+            raise EdgeInferError(
+                f"the credential {secret.credential} is only there under systemd (CREDENTIALS_DIRECTORY is not set)",
+                hint="run the unit, or use {file: PATH} when running by hand",
+            )
+        return Path(folder) / str(secret.credential)
+
+    @staticmethod
+    def _remedy(secret: Secret) -> str:
+        if secret.credential is not None:
+            return f"add LoadCredential={secret.credential}:/etc/edge-infer/{secret.credential} to the unit"
+        return "create the file with the secret in it, readable by the service's user only"
+
+

@@ -1,0 +1,46 @@
+"""Cameras: where frames come from. A new one is a file here and a line in the table."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from edge_infer.frame import Frame
+from edge_infer.settings import Secrets, Settings
+
+SOURCES = {
+    "files": "edge_infer.sources.files:Files",
+    "rtsp": "edge_infer.sources.rtsp:Rtsp",
+    "synthetic": "edge_infer.sources.synthetic:Synthetic",
+    "v4l2": "edge_infer.sources.v4l2:V4l2",
+}
+"""``type:`` of a camera -> its settings class."""
+
+
+class Source(Protocol):
+    """One open camera. Used by one thread; ``close`` may be called by another one."""
+
+    def read(self, timeout_s: float) -> Frame | None:
+        """The next frame in order, waiting at most ``timeout_s``; None once a recording has ended.
+
+        SourceStalledError where no frame came in time (calling again is right), SourceError where the
+        camera is lost (close and open again). Never waits longer than ``timeout_s`` + 1 s.
+        """
+
+    def close(self) -> None:
+        """Give the camera back. Safe to call twice; a pending ``read`` ends soon with SourceError."""
+
+
+class SourceSettings(Settings):
+    """What every camera has in the site's YAML; a source adds ``type: Literal[...]`` and its own keys."""
+
+    max_age_s: float = 1.0
+    """A live frame older than this is never judged."""
+
+    @property
+    def recorded(self) -> bool:
+        """True: the source waits, nothing is dropped, it ends. False: live, the newest frame wins."""
+        return False
+
+    def open(self, camera: str, secrets: Secrets) -> Source:
+        """Touch the world: SourceError with the remedy where the camera cannot be opened in time."""
+        raise NotImplementedError
