@@ -21,7 +21,9 @@ def start(*, journal: bool, level: int = logging.INFO) -> None:
     if journal:
         handler.setFormatter(_JournalFormatter("%(name)s: %(message)s"))
     else:
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s", "%H:%M:%S"))
+        handler.setFormatter(
+            logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s", "%H:%M:%S")
+        )
     root = logging.getLogger("edge_infer")
     root.handlers[:] = [handler]
     root.setLevel(level)

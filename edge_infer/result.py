@@ -6,7 +6,7 @@ import os
 import time
 import uuid
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
@@ -57,9 +57,6 @@ class DetectionContent(_Part):
     score: float
     box: tuple[float, float, float, float]
     """x1, y1, x2, y2 in pixels of the camera's frame."""
-
-
-Content = Annotated[DetectionContent, Field()]
 
 
 class Identifier(_Part):
@@ -148,7 +145,7 @@ class Result(_Part):
     decision: Decision
     reasons: tuple[Reason, ...]
     rules: tuple[RuleOutcome, ...]
-    result_content: tuple[Content, ...]
+    result_content: tuple[DetectionContent, ...]
     captured_at: AwareDatetime | None
     """None where no frame was judged."""
     age_ms: float | None

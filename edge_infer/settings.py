@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-
+import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationInfo, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationInfo,
+    model_validator,
+)
 
 from edge_infer.errors import EdgeInferError
 
@@ -33,6 +42,24 @@ def _from_base(path: Path, info: ValidationInfo) -> Path:
 
 SitePath = Annotated[Path, AfterValidator(_from_base)]
 """A path, relative to the file it stands in (the validation context's ``base``)."""
+
+
+_UNITS = {"B": 1, "kB": 1000, "MB": 1000**2, "GB": 1000**3, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3}
+
+
+def _bytes(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]+)", value.strip())
+    if not match or match[2] not in _UNITS:
+        raise ValueError(
+            f"{value!r} is not a size; write a number with one of {', '.join(_UNITS)}, like 500MB"
+        )
+    return int(float(match[1]) * _UNITS[match[2]])
+
+
+Size = Annotated[int, BeforeValidator(_bytes, json_schema_input_type=int | str), Field(ge=0)]
+"""Bytes; in YAML a number or text with a unit, like 500MB."""
 
 
 class Secret(Settings):
@@ -73,7 +100,9 @@ class Secrets:
             value = path.read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-            raise EdgeInferError(f"cannot read the secret in {path}: {reason}", hint=self._remedy(secret)) from error
+            raise EdgeInferError(
+                f"cannot read the secret in {path}: {reason}", hint=self._remedy(secret)
+            ) from error
         if not value:
             raise EdgeInferError(f"the secret in {path} is empty", hint=self._remedy(secret))
         return value
@@ -85,8 +114,8 @@ class Secrets:
         folder = self._environ.get("CREDENTIALS_DIRECTORY")
         if not folder:
             raise EdgeInferError(
-                f"the credential {secret.credential} is only there under systemd (CREDENTIALS_DIRECTORY is not set)",
-                hint="run the unit, or use {file: PATH} when running by hand",
+                f"the credential {secret.credential} is not there: CREDENTIALS_DIRECTORY is not set",
+                hint="run it under systemd, or use {file: PATH} when running by hand",
             )
         return Path(folder) / str(secret.credential)
 
@@ -95,5 +124,3 @@ class Secrets:
         if secret.credential is not None:
             return f"add LoadCredential={secret.credential}:/etc/edge-infer/{secret.credential} to the unit"
         return "create the file with the secret in it, readable by the service's user only"
-
-
