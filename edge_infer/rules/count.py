@@ -1,0 +1,61 @@
+"""How many objects must, or may, be there."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from edge_infer.findings import Findings
+from edge_infer.result import RuleOutcome
+from edge_infer.rules.zone import Zone
+from edge_infer.settings import Id, Settings
+
+
+class Count(Settings):
+    """``count: {labels: [bottle], min_score: 0.3, at_least: 3}``."""
+
+    labels: Annotated[tuple[str, ...], Field(min_length=1)]
+    """Labels of the model's card that are counted together."""
+    min_score: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """Objects below this score are not counted."""
+    at_least: Annotated[int, Field(ge=0)] | None = None
+    at_most: Annotated[int, Field(ge=0)] | None = None
+
+    @model_validator(mode="after")
+    def _has_a_limit(self) -> Count:
+        if self.at_least is None and self.at_most is None:
+            raise ValueError("a count needs at_least, at_most or both")
+        if self.at_least is not None and self.at_most is not None and self.at_least > self.at_most:
+            raise ValueError(f"at_least {self.at_least} is above at_most {self.at_most}: no part could be OK")
+        return self
+
+
+class CountRule(Settings):
+    """A rule says what must hold for OK."""
+
+    name: Id
+    """Published with each result."""
+    count: Count
+    zone: Zone | None = None
+    """Only objects whose centre lies in it."""
+    min_area_px: Annotated[float, Field(ge=0)] = 0.0
+    """Only boxes of at least this many square pixels of the camera's frame."""
+
+    def judge(self, findings: Findings, width: int, height: int) -> RuleOutcome:
+        """OK, NOK, or UNDEFINED where the network gives nothing to count; sizes in pixels of the frame."""
+        found = findings.detections
+        if found is None:
+            return RuleOutcome(name=self.name, decision="UNDEFINED", seen=None)
+        counted = np.isin(found.labels, self.count.labels) if len(found) else np.zeros(0, np.bool_)
+        counted &= found.scores >= np.float32(self.count.min_score)
+        if self.min_area_px:
+            sides = found.boxes[:, 2:] - found.boxes[:, :2]
+            counted &= sides.prod(axis=1) >= self.min_area_px
+        if self.zone is not None:
+            counted &= self.zone.contains(found.boxes, width, height)
+        seen = int(counted.sum())
+        enough = self.count.at_least is None or seen >= self.count.at_least
+        few = self.count.at_most is None or seen <= self.count.at_most
+        return RuleOutcome(name=self.name, decision="OK" if enough and few else "NOK", seen=seen)

@@ -1,0 +1,53 @@
+"""Where in the frame a rule looks."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from edge_infer.settings import Settings
+
+Point = tuple[float, float]
+
+
+class Zone(Settings):
+    """``zone: {unit: fraction, polygon: [[0, 0], [1, 0], [1, 1]]}``: an object is in it if its centre is."""
+
+    unit: Literal["fraction", "pixel"] = "fraction"
+    """Fractions of the camera's frame, or its pixels."""
+    polygon: Annotated[tuple[Point, ...], Field(min_length=3)]
+    """Corners in order, x right, y down."""
+
+    @model_validator(mode="after")
+    def _in_the_frame(self) -> Zone:
+        if self.unit == "fraction" and not all(0 <= value <= 1 for point in self.polygon for value in point):
+            raise ValueError("fractions lie in 0..1; for pixels write unit: pixel")
+        if any(value < 0 for point in self.polygon for value in point):
+            raise ValueError("pixels start at 0")
+        if _area(self.polygon) == 0:
+            raise ValueError("the polygon has no area: its corners lie on one line")
+        return self
+
+    def contains(self, boxes: NDArray[np.float32], width: int, height: int) -> NDArray[np.bool_]:
+        """(N,) True where the centre of an (N, 4) xyxy box lies inside."""
+        points = np.array(self.polygon, np.float64)
+        if self.unit == "fraction":
+            points *= (width, height)
+        x = (boxes[:, 0].astype(np.float64) + boxes[:, 2]) / 2
+        y = (boxes[:, 1].astype(np.float64) + boxes[:, 3]) / 2
+        inside = np.zeros(len(boxes), np.bool_)
+        # a ray to the right crosses the outline an odd number of times
+        for (x1, y1), (x2, y2) in zip(points, np.roll(points, -1, axis=0), strict=True):
+            if y1 == y2:
+                continue
+            crosses = (y1 > y) != (y2 > y)
+            inside ^= crosses & (x < (x2 - x1) * (y - y1) / (y2 - y1) + x1)
+        return inside
+
+
+def _area(polygon: tuple[Point, ...]) -> float:
+    corners = zip(polygon, polygon[1:] + polygon[:1], strict=True)
+    return abs(sum(x1 * y2 - x2 * y1 for (x1, y1), (x2, y2) in corners)) / 2

@@ -1,0 +1,101 @@
+"""One station in the site's YAML."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from edge_infer.rules.confirm import Confirm
+from edge_infer.rules.count import CountRule
+from edge_infer.rules.line_stop import LineStop
+from edge_infer.rules.publish import Publish
+from edge_infer.settings import Id, Settings
+from edge_infer.triggers import TriggerSettings
+from edge_infer.triggers.camera import Camera
+from edge_infer.triggers.continuous import Continuous
+from edge_infer.triggers.every import Every
+from edge_infer.triggers.mqtt import Mqtt
+
+if TYPE_CHECKING:
+    AnyTrigger = TriggerSettings
+else:
+    AnyTrigger = Annotated[Camera | Continuous | Every | Mqtt, Field(discriminator="type")]
+
+Fraction = Annotated[float, Field(ge=0, le=1)]
+
+
+class Region(Settings):
+    """``region: {unit: fraction, box: [0, 0.2, 1, 0.8]}``: the part of the frame that the network sees."""
+
+    unit: Literal["fraction", "pixel"] = "fraction"
+    """Fractions of the camera's frame, or its pixels."""
+    box: tuple[float, float, float, float]
+    """x1, y1, x2, y2; x right, y down."""
+
+    @model_validator(mode="after")
+    def _is_a_box(self) -> Region:
+        x1, y1, x2, y2 = self.box
+        if min(self.box) < 0:
+            raise ValueError("a region starts at 0 or right of and below it")
+        if self.unit == "fraction" and max(self.box) > 1:
+            raise ValueError("fractions lie in 0..1; for pixels write unit: pixel")
+        if x1 >= x2 or y1 >= y2:
+            raise ValueError("a region is [x1, y1, x2, y2] with x1 < x2 and y1 < y2")
+        return self
+
+    def pixels(self, width: int, height: int) -> tuple[int, int, int, int] | None:
+        """x1, y1, x2, y2 in whole pixels inside the frame; None where the region lies outside it."""
+        scale_x, scale_y = (width, height) if self.unit == "fraction" else (1, 1)
+        x1, y1, x2, y2 = self.box
+        left, top = min(round(x1 * scale_x), width), min(round(y1 * scale_y), height)
+        right, bottom = min(round(x2 * scale_x), width), min(round(y2 * scale_y), height)
+        return (left, top, right, bottom) if left < right and top < bottom else None
+
+
+class StationSettings(Settings):
+    """A camera, a trigger, a model, rules."""
+
+    camera: Id
+    """A name under ``cameras:``; several stations may name one camera and see the same frame."""
+    trigger: AnyTrigger = Field(default_factory=Continuous)
+    """What makes a frame an inspection."""
+    model: Id
+    """A name under ``models:``."""
+    deadline_ms: Annotated[float, Field(gt=0)] | None = None
+    """From the trigger (or the capture) to the decision on a live camera; later is UNDEFINED `deadline`.
+    Default: 2000 for a triggered station, else none."""
+    region: Region | None = None
+    """What the network sees; default the whole frame."""
+    rules: tuple[CountRule, ...] = ()
+    """What must hold for OK; all of them."""
+    confirm: Confirm | None = None
+    """NOK needs k of the last n; not for triggered stations, where it would mix parts."""
+    hold_s: Annotated[float, Field(ge=0)] = 0.0
+    """NOK stays at least this long, so that a slow reader sees it."""
+    publish: Publish = "every"
+    """Which inspections become results: every, change, or {every_s: N}; triggered stations: every."""
+    line_stop: LineStop | None = None
+    """That many NOK or UNDEFINED in a row are an event."""
+
+    @model_validator(mode="after")
+    def _fits_the_trigger(self) -> StationSettings:
+        if self.trigger.triggered:
+            if self.confirm is not None:
+                raise ValueError("confirm would mix parts on a triggered station; remove it")
+            if self.publish != "every":
+                raise ValueError("a triggered station publishes every part; remove publish")
+            if self.hold_s:
+                raise ValueError("hold_s would mix parts on a triggered station; remove it")
+        names = [rule.name for rule in self.rules]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"two rules are named {name}")
+        return self
+
+    @property
+    def answer_within_s(self) -> float | None:
+        """The deadline in seconds, None where there is none."""
+        if self.deadline_ms is not None:
+            return self.deadline_ms / 1000
+        return 2.0 if self.trigger.triggered else None
