@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import AfterValidator, Discriminator, Field, Tag, ValidationInfo, field_validator
 
 from edge_infer.model.card import Align, Background, Color, Interpolation, Layout, Resize, Task
 from edge_infer.settings import Settings, SitePath
+
+
+def _in_pairs(stride: tuple[float, ...]) -> tuple[float, ...]:
+    if len(stride) % 2:
+        raise ValueError(f"{len(stride)} numbers; anchors are pairs: width, height, width, height ...")
+    return stride
+
 
 DecoderName = Literal[
     "yolov5", "yolov5-raw", "yolov8", "yolo-end2end", "yolox", "yolox-raw", "yolo-nas", "nms", "ssd",
@@ -18,6 +25,11 @@ Fraction = Annotated[float, Field(ge=0, le=1)]
 Pixels = Annotated[int, Field(ge=1, le=16384)]
 Size = tuple[Pixels, Pixels]
 Channels = Annotated[tuple[float, ...], Field(min_length=1, max_length=4)]
+Anchors = tuple[
+    Annotated[
+        tuple[Annotated[float, Field(gt=0)], ...], Field(min_length=2), AfterValidator(_in_pairs)
+    ], ...
+]  # fmt: skip
 Text = Annotated[str, Field(min_length=1, max_length=200)]
 Labels = Annotated[
     Annotated[tuple[Text, ...], Field(min_length=1), Tag("list")]
@@ -55,11 +67,12 @@ class InputFile(Settings):
     std: Annotated[tuple[Annotated[float, Field(gt=0)], ...], Field(min_length=1, max_length=4)] | None = None
     """One number, or one a channel."""
 
-    @model_validator(mode="after")
-    def _crop_needs_center_crop(self) -> InputFile:
-        if self.crop is not None and self.resize != "center_crop":
+    @field_validator("crop")
+    @classmethod
+    def _crop_needs_center_crop(cls, crop: Size | None, info: ValidationInfo) -> Size | None:
+        if crop is not None and info.data.get("resize") != "center_crop":
             raise ValueError("crop needs `resize: center_crop`")
-        return self
+        return crop
 
 
 class AnomalyFile(Settings):
@@ -67,13 +80,14 @@ class AnomalyFile(Settings):
 
     threshold: float = 0.5
     min: float = 0
-    max: float = 1
+    max: Annotated[float, Field(validate_default=True)] = 1
 
-    @model_validator(mode="after")
-    def _min_below_max(self) -> AnomalyFile:
-        if not self.min < self.max:
-            raise ValueError(f"min {self.min:g} must be below max {self.max:g}")
-        return self
+    @field_validator("max")
+    @classmethod
+    def _min_below_max(cls, high: float, info: ValidationInfo) -> float:
+        if not info.data.get("min", 0) < high:
+            raise ValueError(f"max {high:g} must be above min {info.data['min']:g}")
+        return high
 
 
 class GoldenFile(Settings):
@@ -106,9 +120,7 @@ class CardFile(Settings):
     """A text file with one name a line."""
     background: Background | None = None
     """none, first or last: a class column that means nothing."""
-    anchors: tuple[Annotated[tuple[Annotated[float, Field(gt=0)], ...], Field(min_length=2)], ...] | None = (
-        None
-    )
+    anchors: Anchors | None = None
     """Raw grids only: a list of width, height, width, height ... a stride."""
     input: InputFile = InputFile()
     """How a picture becomes the network's input."""
@@ -125,14 +137,9 @@ class CardFile(Settings):
     license: Text | None = None
     """Of the weights."""
 
-    @model_validator(mode="after")
-    def _one_source_of_labels(self) -> CardFile:
-        if self.labels is not None and self.labels_file is not None:
+    @field_validator("labels_file")
+    @classmethod
+    def _one_source_of_labels(cls, path: SitePath | None, info: ValidationInfo) -> SitePath | None:
+        if path is not None and info.data.get("labels") is not None:
             raise ValueError("labels and labels_file: write one of them")
-        return self
-
-    @model_validator(mode="after")
-    def _anchors_in_pairs(self) -> CardFile:
-        if any(len(stride) % 2 for stride in self.anchors or ()):
-            raise ValueError("anchors are pairs: width, height, width, height ...")
-        return self
+        return path
