@@ -40,7 +40,7 @@ class Transform:
         scale = np.array([self.scale_x, self.scale_y] * 2)
         frame = (boxes - shift) / scale
         low, high = np.array([x1, y1] * 2), np.array([x2, y2] * 2)
-        return np.clip(frame, low, high).astype(np.float32)
+        return np.asarray(np.clip(frame, low, high), np.float32)
 
 
 @dataclass(frozen=True, slots=True)
