@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +20,8 @@ class PartTrigger:
     """Wall clock, UTC."""
     part_id: str | None = None
     job_id: str | None = None
-    truth: str | None = None
-    """The true decision (OK or NOK), known only for drawn scenes."""
+    truth: Literal["OK", "NOK"] | None = None
+    """The true decision, known only for drawn scenes."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -12,11 +12,29 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 Decision = Literal["OK", "NOK", "UNDEFINED"]
+ResultState = Literal[1, 3, 4]
+"""OPC 40100-1: 1 completed, 3 aborted, 4 failed."""
+TriggerType = Literal["continuous", "every", "mqtt", "camera"]
 
 ReasonCode = Literal[
-    "stale", "frozen", "dark", "bright", "blurred", "covered", "moved", "damaged", "deadline", "overload", "nan",
-    "backend_failed", "camera_lost", "golden_failed", "settling", "restarted", "rule_not_evaluable",
-]  # fmt: skip
+    "stale",
+    "frozen",
+    "dark",
+    "bright",
+    "blurred",
+    "covered",
+    "moved",
+    "damaged",
+    "deadline",
+    "overload",
+    "nan",
+    "backend_failed",
+    "camera_lost",
+    "golden_failed",
+    "settling",
+    "restarted",
+    "rule_not_evaluable",
+]
 """Why a decision is UNDEFINED: a closed list, so that a PLC program can know them all."""
 
 SCHEMA = "result/1"
@@ -82,7 +100,7 @@ class ProcessingTimes(_Part):
 class ResultTrigger(_Part):
     """What made the frame an inspection."""
 
-    type: Literal["continuous", "every", "mqtt", "camera"]
+    type: TriggerType
     part_id: str | None = None
     received_at: AwareDatetime | None = None
     truth: Decision | None = None
@@ -136,8 +154,7 @@ class Result(_Part):
     """The configuration file and its hash."""
     is_partial: Literal[False] = False
     is_simulated: bool
-    result_state: Literal[1, 3, 4]
-    """OPC 40100-1: 1 completed, 3 aborted, 4 failed."""
+    result_state: ResultState
     creation_time: AwareDatetime
     processing_times: ProcessingTimes | None
     """None where nothing was processed (no frame came)."""

@@ -7,6 +7,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field, model_validator
 
+from edge_infer.errors import EdgeInferError
 from edge_infer.findings import Findings
 from edge_infer.result import RuleOutcome
 from edge_infer.rules.zone import Zone
@@ -44,7 +45,7 @@ class CountRule(Settings):
     """Only boxes of at least this many square pixels of the camera's frame."""
 
     def judge(self, findings: Findings, width: int, height: int) -> RuleOutcome:
-        """OK, NOK, or UNDEFINED where the network gives nothing to count; sizes in pixels of the frame."""
+        """OK, NOK, or UNDEFINED where there is nothing to count in; sizes in pixels of the frame."""
         found = findings.detections
         if found is None:
             return RuleOutcome(name=self.name, decision="UNDEFINED", seen=None)
@@ -54,7 +55,11 @@ class CountRule(Settings):
             sides = found.boxes[:, 2:] - found.boxes[:, :2]
             counted &= sides.prod(axis=1) >= self.min_area_px
         if self.zone is not None:
-            counted &= self.zone.contains(found.boxes, width, height)
+            try:
+                counted &= self.zone.contains(found.boxes, width, height)
+            except EdgeInferError:
+                # outside this frame nothing can be seen: "at most 0" would always hold
+                return RuleOutcome(name=self.name, decision="UNDEFINED", seen=None)
         seen = int(counted.sum())
         enough = self.count.at_least is None or seen >= self.count.at_least
         few = self.count.at_most is None or seen <= self.count.at_most

@@ -21,7 +21,7 @@ class Verdict:
 
 
 class Judge:
-    """One station's rules and what they remember. Time comes in with the frame, so a replay decides the same."""
+    """One station's rules and their memory. Time comes in with the frame, so a replay decides the same."""
 
     def __init__(
         self, rules: Sequence[CountRule], confirm: Confirm | None = None, hold_s: float = 0.0

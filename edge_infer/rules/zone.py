@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
+from edge_infer import geometry
 from edge_infer.settings import Settings
 
 Point = tuple[float, float]
@@ -32,20 +33,12 @@ class Zone(Settings):
         return self
 
     def contains(self, boxes: NDArray[np.float32], width: int, height: int) -> NDArray[np.bool_]:
-        """(N,) True where the centre of an (N, 4) xyxy box lies inside."""
-        points = np.array(self.polygon, np.float64)
-        if self.unit == "fraction":
-            points *= (width, height)
-        x = (boxes[:, 0].astype(np.float64) + boxes[:, 2]) / 2
-        y = (boxes[:, 1].astype(np.float64) + boxes[:, 3]) / 2
-        inside = np.zeros(len(boxes), np.bool_)
-        # a ray to the right crosses the outline an odd number of times
-        for (x1, y1), (x2, y2) in zip(points, np.roll(points, -1, axis=0), strict=True):
-            if y1 == y2:
-                continue
-            crosses = (y1 > y) != (y2 > y)
-            inside ^= crosses & (x < (x2 - x1) * (y - y1) / (y2 - y1) + x1)
-        return inside
+        """(N,) True where the centre of an (N, 4) xyxy box lies inside.
+
+        EdgeInferError where nothing of the zone lies in a frame of this size.
+        """
+        area = geometry.Zone(self.unit, self.polygon).polygon(width, height)
+        return area.contains_points(geometry.centers(boxes))
 
 
 def _area(polygon: tuple[Point, ...]) -> float:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from edge_infer import geometry
+from edge_infer.geometry import PixelBox
 from edge_infer.rules.confirm import Confirm
 from edge_infer.rules.count import CountRule
 from edge_infer.rules.line_stop import LineStop
@@ -21,8 +23,6 @@ if TYPE_CHECKING:
     AnyTrigger = TriggerSettings
 else:
     AnyTrigger = Annotated[Camera | Continuous | Every | Mqtt, Field(discriminator="type")]
-
-Fraction = Annotated[float, Field(ge=0, le=1)]
 
 
 class Region(Settings):
@@ -44,13 +44,9 @@ class Region(Settings):
             raise ValueError("a region is [x1, y1, x2, y2] with x1 < x2 and y1 < y2")
         return self
 
-    def pixels(self, width: int, height: int) -> tuple[int, int, int, int] | None:
-        """x1, y1, x2, y2 in whole pixels inside the frame; None where the region lies outside it."""
-        scale_x, scale_y = (width, height) if self.unit == "fraction" else (1, 1)
-        x1, y1, x2, y2 = self.box
-        left, top = min(round(x1 * scale_x), width), min(round(y1 * scale_y), height)
-        right, bottom = min(round(x2 * scale_x), width), min(round(y2 * scale_y), height)
-        return (left, top, right, bottom) if left < right and top < bottom else None
+    def pixels(self, width: int, height: int) -> PixelBox:
+        """In whole pixels of the frame; EdgeInferError where the region does not lie in it."""
+        return geometry.Region(self.unit, self.box).pixels(width, height)
 
 
 class StationSettings(Settings):

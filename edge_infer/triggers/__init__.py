@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Protocol
 
 from edge_infer.frame import Frame
+from edge_infer.result import TriggerType
 from edge_infer.settings import Settings
 
 TRIGGERS = {
@@ -26,7 +27,7 @@ class FrameChooser(Protocol):
 class TriggerSettings(Settings):
     """What every trigger has; a trigger adds ``type: Literal[...]`` and its own keys."""
 
-    type: str
+    type: TriggerType
 
     triggered: ClassVar[bool] = False
     """True: a part asks (each asked exactly once, each answered exactly once). False: frames are chosen."""

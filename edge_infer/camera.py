@@ -1,0 +1,134 @@
+"""One camera's thread: opens it, reads it, hands each frame to its stations, opens it again when lost."""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+from collections.abc import Sequence
+from typing import Literal, Protocol
+
+from edge_infer.errors import SourceError, SourceStalledError
+from edge_infer.frame import Frame
+from edge_infer.settings import Secrets
+from edge_infer.sources import Source, SourceSettings
+
+log = logging.getLogger(__name__)
+
+State = Literal["opening", "connected", "stalled", "lost", "ended", "failed"]
+
+FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 30.0
+READ_S = 0.5
+"""How often a waiting reader looks whether it should stop."""
+
+
+class Viewer(Protocol):
+    """A station as its camera sees it."""
+
+    def offer(self, frame: Frame) -> None:
+        """A new frame; on a recording waits until there is room."""
+
+
+class Watcher(Protocol):
+    """Who wants to know how a camera is."""
+
+    def camera_changed(self, camera: str, state: State, text: str) -> None:
+        """Called at each change, from the camera's thread."""
+
+
+class Camera:
+    """Runs until stopped; a recording ends by itself. Reconnects with back-off and jitter for ever."""
+
+    def __init__(
+        self,
+        name: str,
+        settings: SourceSettings,
+        secrets: Secrets,
+        viewers: Sequence[Viewer],
+        watcher: Watcher,
+    ) -> None:
+        self.name = name
+        self.settings = settings
+        self.state: State = "opening"
+        self.ended = threading.Event()
+        """A recording is over, well or not."""
+        self._secrets = secrets
+        self._viewers = tuple(viewers)
+        self._watcher = watcher
+        self._stopping = threading.Event()
+        self._source: Source | None = None
+        self._thread = threading.Thread(target=self._run, name=f"camera-{name}", daemon=True)
+
+    def start(self) -> None:
+        """Open and read in its own thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ask the thread to end; does not wait."""
+        self._stopping.set()
+        if (source := self._source) is not None:
+            source.close()
+
+    def join(self, timeout_s: float) -> bool:
+        """False where the driver did not come back in time."""
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        wait_s = FIRST_WAIT_S
+        while not self._stopping.is_set():
+            try:
+                self._source = self.settings.open(self.name, self._secrets)
+                if self._read_all(self._source):
+                    self._change("ended", "the recording has ended")
+                    self.ended.set()
+                    return
+                wait_s = FIRST_WAIT_S
+            except Exception as error:
+                if not isinstance(error, SourceError):
+                    # one camera's bug is not the end of the other cameras
+                    log.exception("camera %s: a bug in its source", self.name)
+                if self._stopping.is_set():
+                    return
+                if self.state in {"connected", "stalled"}:
+                    wait_s = FIRST_WAIT_S
+                if self.settings.recorded:
+                    # from its start again it would judge parts twice
+                    self._change("failed", str(error))
+                    self.ended.set()
+                    return
+                self._change("lost", str(error))
+            finally:
+                if self._source is not None:
+                    self._source.close()
+                    self._source = None
+            # jitter: cameras that were lost together must not come back in step
+            self._stopping.wait(wait_s * random.uniform(0.8, 1.2))  # noqa: S311 - no secret
+            wait_s = min(wait_s * 2, LONGEST_WAIT_S)
+
+    def _read_all(self, source: Source) -> bool:
+        """True once a recording has ended, False when asked to stop."""
+        last_s = time.monotonic()
+        while not self._stopping.is_set():
+            try:
+                frame = source.read(READ_S)
+            except SourceStalledError as error:
+                if time.monotonic() - last_s > self.settings.max_age_s:
+                    self._change("stalled", str(error))
+                continue
+            if frame is None:
+                return True
+            last_s = time.monotonic()
+            self._change("connected", f"{frame.width}x{frame.height}")
+            for viewer in self._viewers:
+                viewer.offer(frame)
+        return False
+
+    def _change(self, state: State, text: str) -> None:
+        if state == self.state:
+            return
+        self.state = state
+        level = logging.INFO if state in ("connected", "ended") else logging.WARNING
+        log.log(level, "camera %s: %s: %s", self.name, state, text)
+        self._watcher.camera_changed(self.name, state, text)

@@ -1,0 +1,89 @@
+"""One network shared by the stations that use it: as many threads as the backend takes requests."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from edge_infer.network import Network
+
+log = logging.getLogger(__name__)
+
+Work = Callable[[Network], None]
+"""One inspection from preprocessing to its result; raises nothing that is expected."""
+
+
+class Feed(Protocol):
+    """A station as the engine sees it."""
+
+    def take_triggered(self) -> Work | None:
+        """The oldest inspection that a part asked for, None where none waits. Never blocks."""
+
+    def take_newest(self) -> Work | None:
+        """The newest frame's inspection, None where none waits. Never blocks."""
+
+
+class Engine:
+    """Takes a live frame only when a request is free: a queue behind the slot would make "newest" false.
+
+    Triggered frames first, then stations in turn.
+    """
+
+    def __init__(self, name: str, network: Network) -> None:
+        self.network = network
+        self._feeds: list[Feed] = []
+        self._turn = 0
+        self._wake = threading.Condition()
+        self._stopping = False
+        self._threads = [
+            threading.Thread(target=self._work, name=f"engine-{name}-{i}", daemon=True)
+            for i in range(max(1, network.requests))
+        ]
+
+    def add(self, feed: Feed) -> None:
+        """Before ``start``."""
+        self._feeds.append(feed)
+
+    def start(self) -> None:
+        """Begin to take work."""
+        for thread in self._threads:
+            thread.start()
+
+    def wake(self) -> None:
+        """A feed has something to take."""
+        with self._wake:
+            self._wake.notify()
+
+    def stop(self, timeout_s: float) -> bool:
+        """End after what is in hand; False where a runtime did not come back in time."""
+        with self._wake:
+            self._stopping = True
+            self._wake.notify_all()
+        end = time.monotonic() + timeout_s
+        for thread in self._threads:
+            if thread.ident is not None:
+                thread.join(max(0.0, end - time.monotonic()))
+        if any(thread.is_alive() for thread in self._threads):
+            return False
+        self.network.close()
+        return True
+
+    def _work(self) -> None:
+        while (work := self._next()) is not None:
+            work(self.network)
+
+    def _next(self) -> Work | None:
+        with self._wake:
+            while not self._stopping:
+                for take in ("take_triggered", "take_newest"):
+                    for i in range(len(self._feeds)):
+                        turn = (self._turn + i) % len(self._feeds)
+                        work: Work | None = getattr(self._feeds[turn], take)()
+                        if work is not None:
+                            self._turn = turn + 1
+                            return work
+                self._wake.wait()
+            return None

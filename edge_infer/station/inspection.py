@@ -1,0 +1,122 @@
+"""One question that gets exactly one answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from edge_infer.frame import Frame, PartTrigger
+from edge_infer.network import Inference
+from edge_infer.result import (
+    Clock,
+    DetectionContent,
+    ProcessingTimes,
+    ReasonCode,
+    Result,
+    ResultState,
+    ResultTrigger,
+    new_result_id,
+)
+from edge_infer.rules.decision import Verdict
+from edge_infer.station.identity import Identity
+from edge_infer.triggers import TriggerSettings
+
+_ABORTED: frozenset[ReasonCode] = frozenset({"deadline", "overload", "restarted"})
+_JUDGED: frozenset[ReasonCode] = frozenset({"settling", "rule_not_evaluable"})
+
+
+@dataclass(frozen=True, slots=True)
+class Unusable:
+    """Nothing to judge, and why."""
+
+    code: ReasonCode
+    text: str
+
+
+@dataclass(slots=True, eq=False)
+class Inspection:
+    """From the trigger (or the choice of a frame) to its answer."""
+
+    trigger: PartTrigger | None = None
+    """None on a free-running station."""
+    frame: Frame | None = None
+    """None until the first frame at or after the trigger."""
+    due_s: float | None = None
+    """Monotonic time by which it must be answered."""
+    taken: bool = False
+    """The engine works on it."""
+    outcome: Inference | Unusable | None = None
+    age_ms: float | None = None
+    """Of the frame when its outcome was there."""
+
+    def result(
+        self,
+        verdict: Verdict,
+        identity: Identity,
+        trigger: TriggerSettings,
+        now: datetime,
+        *,
+        synced: bool | None,
+    ) -> Result:
+        """The record to publish; ``seq`` and ``streamId`` are given by the outbox."""
+        result_id = new_result_id(now)
+        asked = self.trigger
+        inference = self.outcome if isinstance(self.outcome, Inference) else None
+        found = inference.findings.detections if inference else None
+        return Result(
+            result_id=result_id,
+            job_id=(asked.job_id if asked else None) or result_id,
+            part_id=asked.part_id if asked else None,
+            internal_recipe_id=identity.recipe,
+            internal_configuration_id=identity.configuration,
+            is_simulated=self.frame is not None and self.frame.simulated,
+            result_state=_state(verdict),
+            creation_time=now,
+            processing_times=_times(inference, now),
+            decision=verdict.decision,
+            reasons=verdict.reasons,
+            rules=verdict.rules,
+            result_content=tuple(
+                DetectionContent(
+                    label=one.label,
+                    score=round(one.score, 4),
+                    box=tuple(round(value, 1) for value in one.box),
+                )
+                for one in found or ()
+            ),
+            captured_at=self.frame.captured_at if self.frame else None,
+            age_ms=round(self.age_ms, 1) if self.age_ms is not None else None,
+            frame_seq=self.frame.seq if self.frame else None,
+            trigger=ResultTrigger(
+                type=trigger.type,
+                part_id=asked.part_id if asked else None,
+                received_at=asked.at if asked else None,
+                truth=asked.truth if asked else None,
+            ),
+            backend=identity.backend,
+            device=identity.device,
+            model=identity.model,
+            station=identity.station,
+            source=identity.source,
+            boot_id=identity.boot_id,
+            clock=Clock(synced=synced),
+            warnings=inference.findings.warnings if inference else (),
+        )
+
+
+def _state(verdict: Verdict) -> ResultState:
+    codes = {reason.code for reason in verdict.reasons}
+    if verdict.decision != "UNDEFINED" or codes <= _JUDGED:
+        return 1
+    return 3 if codes & _ABORTED else 4
+
+
+def _times(inference: Inference | None, now: datetime) -> ProcessingTimes | None:
+    if inference is None:
+        return None
+    spent_ms = inference.preprocess_ms + inference.infer_ms + inference.postprocess_ms
+    return ProcessingTimes(
+        start_time=now - timedelta(milliseconds=spent_ms),
+        end_time=now,
+        processing_duration=round(spent_ms, 3),
+    )

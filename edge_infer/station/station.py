@@ -1,0 +1,322 @@
+"""One station: frames and triggers in, each inspection answered exactly once, in order."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from functools import partial
+from typing import Protocol
+
+from edge_infer import clock
+from edge_infer.engine import Engine, Work
+from edge_infer.errors import EdgeInferError
+from edge_infer.frame import Frame, PartTrigger
+from edge_infer.network import Inference, Network
+from edge_infer.result import Decision, Result
+from edge_infer.rules.decision import Judge, Verdict
+from edge_infer.rules.line_stop import LineStopCounter
+from edge_infer.rules.publish import PublishPolicy
+from edge_infer.station.identity import Identity
+from edge_infer.station.inspection import Inspection, Unusable
+from edge_infer.station.settings import StationSettings
+
+log = logging.getLogger(__name__)
+
+QUEUE = 8
+"""Parts that may wait on a live station before it says `overload`; frames read ahead on a recorded one."""
+
+
+class Delivery(Protocol):
+    """Where a station's answers go. Every method hands over at once."""
+
+    def publish(self, result: Result) -> None:
+        """A result for the outbox."""
+
+    def decide(self, result: Result) -> None:
+        """Each inspection's decision, published or not: the newest is the station's state."""
+
+    def line_stop(self, station: str, decision: Decision) -> None:
+        """So many in a row were not OK."""
+
+
+class Station:
+    """Thread-safe: a camera offers frames, the engine's threads take them, a clock keeps deadlines."""
+
+    def __init__(
+        self,
+        settings: StationSettings,
+        identity: Identity,
+        delivery: Delivery,
+        *,
+        recorded: bool,
+        max_age_s: float,
+        failed: str | None = None,
+    ) -> None:
+        """``recorded``: nothing is dropped, deadlines do not hold. ``failed``: why there is no network."""
+        self.identity = identity
+        self.settings = settings
+        self.dropped = 0
+        """Frames that a newer one replaced before a request was free."""
+        self._delivery = delivery
+        self._recorded = recorded
+        self._max_age_s = max_age_s
+        self._failed = failed
+        self._triggered = settings.trigger.triggered
+        self._chooser = None if self._triggered else settings.trigger.choose()
+        self._judge = Judge(settings.rules, settings.confirm, settings.hold_s)
+        self._policy = PublishPolicy(settings.publish)
+        self._line_stop = LineStopCounter(settings.line_stop) if settings.line_stop else None
+        self._engine: Engine | None = None
+        # one lock: inspections, order and rules' memory change together
+        self._changed = threading.Condition()
+        self._newest: Frame | None = None
+        self._ahead: deque[Frame] = deque()
+        self._open: deque[Inspection] = deque()
+        """Not answered yet, in the order of their answers."""
+        self._trouble: Unusable | None = None
+        """Why no frame can be judged now; told once, then only to parts that ask."""
+        self._time_s = 0.0
+        """Of the newest frame that was answered."""
+        self._stopping = False
+
+    def start(self, engine: Engine | None) -> None:
+        """Before the first frame. None where there is no network: says so once."""
+        self._engine = engine
+        if engine is not None:
+            engine.add(self)
+        elif self._failed:
+            self.trouble(Unusable("backend_failed", self._failed))
+
+    # -- the camera's side
+
+    def offer(self, frame: Frame) -> None:
+        """A new frame; on a recording waits until there is room."""
+        with self._changed:
+            if self._failed:
+                self._answer_all(frame.triggers)
+                return
+            self._trouble = None
+            if self._triggered:
+                self._offer_to_parts(frame)
+            elif self._chooser is not None and self._chooser.wants(frame):
+                self._offer_newest(frame)
+        self._wake()
+
+    def trouble(self, trouble: Unusable) -> None:
+        """No frame can be judged (camera lost, stalled): one UNDEFINED, and one for each part that waits."""
+        with self._changed:
+            if self._trouble is not None:
+                return
+            self._trouble = trouble
+            self._newest = None
+            for inspection in self._open:
+                if inspection.frame is None and inspection.outcome is None:
+                    inspection.outcome = trouble
+            self._open.append(Inspection(outcome=trouble))
+            self._flush()
+
+    def ask(self, trigger: PartTrigger) -> None:
+        """A part asks from outside (MQTT); answered once by the first frame at or after it."""
+        with self._changed:
+            self._ask(trigger)
+            self._flush()
+
+    def waiting_job(self, part_id: str) -> str | None:
+        """The job of a part that asked and has no answer yet."""
+        with self._changed:
+            asked = (inspection.trigger for inspection in self._open if inspection.trigger)
+            return next((trigger.job_id for trigger in asked if trigger.part_id == part_id), None)
+
+    def end_recording(self, timeout_s: float) -> bool:
+        """No more frames come: wait until what was read is answered; False where it took too long."""
+        end = time.monotonic() + timeout_s
+        with self._changed:
+            for inspection in self._open:
+                if inspection.frame is None and inspection.outcome is None:
+                    inspection.outcome = Unusable("deadline", "the recording ended before a frame came")
+            self._flush()
+            while (self._open or self._ahead) and not self._stopping and not self._failed:
+                if not self._changed.wait(max(0.0, end - time.monotonic())):
+                    return False
+        return True
+
+    # -- the engine's side
+
+    def take_triggered(self) -> Work | None:
+        """The oldest part that has its frame."""
+        with self._changed:
+            for inspection in self._open if self._triggered else ():
+                if inspection.frame is not None and not inspection.taken and inspection.outcome is None:
+                    inspection.taken = True
+                    return partial(self._inspect, inspection)
+        return None
+
+    def take_newest(self) -> Work | None:
+        """The newest frame of a live camera, the next one of a recording."""
+        with self._changed:
+            if self._ahead:
+                frame: Frame | None = self._ahead.popleft()
+                self._changed.notify_all()
+            else:
+                frame, self._newest = self._newest, None
+            if frame is None:
+                return None
+            inspection = Inspection(frame=frame, taken=True, due_s=self._due(frame.time_s))
+            self._open.append(inspection)
+            return partial(self._inspect, inspection)
+
+    def _inspect(self, inspection: Inspection, network: Network) -> None:
+        frame = inspection.frame
+        if frame is None:
+            raise AssertionError("only an inspection with a frame is taken")
+        outcome: Inference | Unusable
+        try:
+            outcome = self._unusable(frame) or self._infer(frame, network)
+        except Exception as error:  # a bug in one inspection is not the end of the line
+            log.exception("station %s: frame %d failed", self.identity.station, frame.seq)
+            outcome = Unusable("backend_failed", f"a bug in edge-infer: {type(error).__name__}: {error}")
+        with self._changed:
+            # the clock may have answered `deadline` meanwhile: exactly one answer
+            if inspection.outcome is None:
+                inspection.outcome = outcome
+                inspection.age_ms = self._age_s(frame) * 1000
+                self._flush()
+
+    # -- the clock's and the service's side
+
+    def check_deadlines(self) -> None:
+        """Answer UNDEFINED `deadline` where time is up, whatever a camera or runtime does."""
+        now = time.monotonic()
+        with self._changed:
+            late = [
+                one
+                for one in self._open
+                if one.outcome is None and one.due_s is not None and one.due_s <= now
+            ]
+            for inspection in late:
+                what = "a frame came" if inspection.frame is None else "the network answered"
+                inspection.outcome = Unusable("deadline", f"time was up before {what}")
+            if late:
+                self._flush()
+
+    def stop(self) -> None:
+        """Answer what is open; take nothing more."""
+        with self._changed:
+            self._stopping = True
+            self._newest = None
+            self._ahead.clear()
+            for inspection in self._open:
+                if inspection.outcome is None:
+                    inspection.outcome = Unusable("restarted", "the service stopped before an answer")
+            self._flush()
+            self._changed.notify_all()
+
+    # -- inside the lock
+
+    def _offer_newest(self, frame: Frame) -> None:
+        if not self._recorded:
+            self.dropped += self._newest is not None
+            self._newest = frame
+            return
+        while len(self._ahead) >= QUEUE and not self._stopping:
+            self._changed.wait()
+        if not self._stopping:
+            self._ahead.append(frame)
+
+    def _offer_to_parts(self, frame: Frame) -> None:
+        if self.settings.trigger.type == "camera":
+            while self._recorded and len(self._open) >= QUEUE and not self._stopping:
+                self._changed.wait()
+            for trigger in frame.triggers:
+                self._ask(trigger)
+        delay_s = getattr(self.settings.trigger, "delay_ms", 0.0) / 1000
+        for inspection in self._open:
+            if inspection.frame is None and inspection.outcome is None and inspection.trigger is not None:
+                # a message from outside has no place on a recording's clock: the next frame answers it
+                outside = self._recorded and self.settings.trigger.type != "camera"
+                if outside or inspection.trigger.time_s + delay_s <= frame.time_s:
+                    inspection.frame = frame
+        self._flush()
+
+    def _ask(self, trigger: PartTrigger) -> None:
+        inspection = Inspection(trigger=trigger, due_s=self._due(trigger.time_s))
+        if self._trouble is not None:
+            inspection.outcome = self._trouble
+        elif self._stopping:
+            inspection.outcome = Unusable("restarted", "the service is stopping")
+        elif not self._recorded and len(self._open) >= QUEUE:
+            # at once, past those that wait: the line must know now
+            inspection.outcome = Unusable("overload", f"{QUEUE} parts wait already")
+            self._publish(inspection)
+            return
+        self._open.append(inspection)
+
+    def _answer_all(self, triggers: tuple[PartTrigger, ...]) -> None:
+        if self.settings.trigger.type == "camera":
+            for trigger in triggers:
+                self._ask(trigger)
+            self._flush()
+
+    def _due(self, start_s: float) -> float | None:
+        within_s = self.settings.answer_within_s
+        return None if self._recorded or within_s is None else start_s + within_s
+
+    def _unusable(self, frame: Frame) -> Unusable | None:
+        if frame.damaged is not None:
+            return Unusable("damaged", frame.damaged)
+        if not self._recorded and (age_s := self._age_s(frame)) > self._max_age_s:
+            return Unusable(
+                "stale", f"the frame is {age_s:.1f} s old, the camera allows {self._max_age_s:g} s"
+            )
+        return None
+
+    def _infer(self, frame: Frame, network: Network) -> Inference | Unusable:
+        region = None
+        try:
+            if self.settings.region is not None:
+                region = self.settings.region.pixels(frame.width, frame.height)
+        except EdgeInferError as error:
+            return Unusable("rule_not_evaluable", str(error))
+        try:
+            return network.infer(frame.pixels, region)
+        except EdgeInferError as error:
+            return Unusable("backend_failed", str(error))
+
+    def _age_s(self, frame: Frame) -> float:
+        if self._recorded:
+            return (clock.now() - frame.captured_at).total_seconds()
+        return time.monotonic() - frame.time_s
+
+    def _wake(self) -> None:
+        if self._engine is not None:
+            self._engine.wake()
+
+    def _flush(self) -> None:
+        while self._open and self._open[0].outcome is not None:
+            self._publish(self._open.popleft())
+        self._changed.notify_all()
+
+    def _publish(self, inspection: Inspection) -> None:
+        verdict = self._verdict(inspection)
+        result = inspection.result(
+            verdict, self.identity, self.settings.trigger, clock.now(), synced=clock.synced()
+        )
+        if inspection.frame is not None:
+            self._time_s = inspection.frame.time_s
+        self._delivery.decide(result)
+        if inspection.trigger is not None or self._policy.wants(verdict.decision, self._time_s):
+            self._delivery.publish(result)
+        if self._line_stop and self._line_stop.add(verdict.decision):
+            self._delivery.line_stop(self.identity.station, verdict.decision)
+
+    def _verdict(self, inspection: Inspection) -> Verdict:
+        outcome, frame = inspection.outcome, inspection.frame
+        if isinstance(outcome, Unusable):
+            return self._judge.undefined(outcome.code, outcome.text)
+        if outcome is None or frame is None:
+            raise AssertionError("only an answered inspection is published")
+        return self._judge.judge(
+            outcome.findings, width=frame.width, height=frame.height, time_s=frame.time_s
+        )
