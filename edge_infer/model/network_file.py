@@ -1,0 +1,103 @@
+"""What a network file says about itself, read without a runtime."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Literal
+
+from edge_infer.errors import ModelError
+from edge_infer.tensor import TensorSpec
+
+_LFS_POINTER = b"version https://git-lfs"
+_COPY_AGAIN = "copy or export it again"
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkFile:
+    """A network that can be loaded, as far as its file tells."""
+
+    path: Path
+    format: Literal["onnx", "ir"]
+    sha256: str
+    """Of ``path`` alone, weights in other files left out."""
+    written_for: str
+    """What a runtime must know to run it: ``ONNX opset 17`` or ``OpenVINO IR 11``."""
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    exporter: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
+    """What the exporter wrote beside the graph: metadata_props, metadata.yaml or rt_info/framework."""
+    model_info: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """OpenVINO's rt_info/model_info."""
+
+
+def read_network(path: Path) -> NetworkFile:
+    """Read ``path``; ModelError names what is wrong with the file and how to mend it."""
+    suffix = path.suffix.lower()
+    refuse_what_is_no_network(path)
+    if suffix == ".onnx":
+        from edge_infer.model.onnx_file import read_onnx
+
+        return read_onnx(path)
+    if suffix == ".xml":
+        from edge_infer.model.ir_file import read_ir
+
+        return read_ir(path)
+    raise ModelError(
+        f"{path} is not a network that can be used: {suffix or 'no suffix'}",
+        hint="export it to ONNX (.onnx) or OpenVINO IR (.xml with its .bin)",
+    )
+
+
+def refuse_what_is_no_network(path: Path) -> None:
+    """ModelError for what a download or a copy leaves behind instead of a network or its weights."""
+    try:
+        if path.is_dir():
+            raise ModelError(
+                f"{path} is a folder, not a network file", hint="name the .onnx or .xml file in it"
+            )
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            start = file.read(512)
+    except FileNotFoundError as error:
+        raise ModelError(f"{path} does not exist", hint="check the path, or export the network") from error
+    except OSError as error:
+        raise ModelError(
+            f"cannot read {path}: {error.strerror}", hint="check the path and the file's rights"
+        ) from error
+    if not start.strip(b"\0"):
+        what = "is empty (0 bytes)" if size == 0 else f"holds only zeros ({size:,} bytes)"
+        raise ModelError(f"{path} {what}", hint=_COPY_AGAIN)
+    if start.startswith(_LFS_POINTER):
+        raise ModelError(
+            f"{path} is a Git LFS pointer ({size:,} bytes), not the file itself",
+            hint="run `git lfs pull` where it was cloned, then copy it again",
+        )
+    text = start.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    if text.startswith((b"<!doctype html", b"<html")):
+        raise ModelError(
+            f"{path} is an HTML page ({size:,} bytes), not a network: the download gave an error page",
+            hint="download it again and look at the page in a browser",
+        )
+    if start.startswith(b"PK\x03\x04"):
+        raise ModelError(
+            f"{path} is a zip archive ({size:,} bytes), perhaps a PyTorch checkpoint",
+            hint="export it to ONNX, or unpack it",
+        )
+
+
+def damaged(path: Path, kind: str, cause: str) -> ModelError:
+    """The error for a file that is cut or overwritten."""
+    return ModelError(
+        f"{path} is damaged or cut short ({path.stat().st_size:,} bytes): not a complete {kind}: {cause}",
+        hint=_COPY_AGAIN,
+    )
+
+
+def sha256(path: Path) -> str:
+    """Hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
