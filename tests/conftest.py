@@ -5,6 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from support.mosquitto import mosquitto
+
+__all__ = ["mosquitto"]
 
 
 @pytest.fixture(scope="session")
