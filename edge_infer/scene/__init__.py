@@ -9,8 +9,10 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from edge_infer.scene import bottle, hall
+from edge_infer.scene import canvas, hall
+from edge_infer.scene.bottle import Sprite, draw_bottle
 from edge_infer.scene.parts import DEFECTS, PITCH_JITTER_PX, PITCH_PX, Defect, Part, deal, rng
+from edge_infer.scene.product import Product
 
 __all__ = ["BARRIER_X", "DEFECTS", "HEIGHT", "WIDTH", "Defect", "Object", "Part", "Scene"]
 
@@ -54,8 +56,8 @@ class Scene:
         self._light = draw.uniform(0.94, 1.06)
         self._drift = (draw.uniform(20, 60), draw.uniform(0, 6.28), draw.uniform(0.03, 0.06))
         self._noise = _noise(draw)
-        self._product = bottle.Product(seed)
-        self._sprites: dict[int, bottle.Sprite] = {}
+        self._product = Product(seed)
+        self._sprites: dict[int, Sprite] = {}
 
     def part(self, number: int) -> Part:
         """Part ``number``; a pure function of the seed."""
@@ -76,14 +78,14 @@ class Scene:
     def visible(self, index: int) -> list[tuple[Part, int]]:
         """The parts in the picture, each with the column of its centre, newest first."""
         travel = self.travel_px(index)
-        reach = BARRIER_X + bottle.WIDTH // 2 + PITCH_JITTER_PX
+        reach = BARRIER_X + canvas.WIDTH // 2 + PITCH_JITTER_PX
         first = math.floor((travel - reach) / PITCH_PX) - 1
         last = math.ceil((travel + reach) / PITCH_PX)
         found = []
         for number in range(last, first - 1, -1):
             part = self.part(number)
             x = round(BARRIER_X + travel - part.position_px)
-            if -bottle.WIDTH // 2 < x < WIDTH + bottle.WIDTH // 2:
+            if -canvas.WIDTH // 2 < x < WIDTH + canvas.WIDTH // 2:
                 found.append((part, x))
         return found
 
@@ -91,7 +93,7 @@ class Scene:
         """The truth of frame ``index``: what is in it and where."""
         found = []
         for part, x in self.visible(index):
-            left, top = x - bottle.FOOT_X, round(_FLOOR_Y + part.lane_px) - bottle.FOOT_Y
+            left, top = x - canvas.FOOT_X, round(_FLOOR_Y + part.lane_px) - canvas.FOOT_Y
             for label, (x1, y1, x2, y2) in self._sprite(part).boxes:
                 found.append(Object(label, (x1 + left, y1 + top, x2 + left, y2 + top), part))
         return found
@@ -103,12 +105,12 @@ class Scene:
         picture[hall.BELT_TOP : hall.BELT_BOTTOM] = self._belt[:, start : start + WIDTH]
         for part, x in self.visible(index):
             _paste(
-                picture, self._sprite(part), x - bottle.FOOT_X, round(_FLOOR_Y + part.lane_px) - bottle.FOOT_Y
+                picture, self._sprite(part), x - canvas.FOOT_X, round(_FLOOR_Y + part.lane_px) - canvas.FOOT_Y
             )
         draw = rng(self.seed, 6, index)
-        picture = cv2.multiply(picture, self._field, scale=self._gain(index, draw) / 200)
+        cv2.multiply(picture, self._field, dst=picture, scale=self._gain(index, draw) / 200)
         y, x = draw.integers(0, _NOISE_BANK, 2)
-        picture = cv2.add(picture, self._noise[y : y + HEIGHT, x : x + WIDTH], dtype=cv2.CV_8U)
+        cv2.add(picture, self._noise[y : y + HEIGHT, x : x + WIDTH], dst=picture, dtype=cv2.CV_8U)
         picture.flags.writeable = False
         return picture
 
@@ -119,10 +121,10 @@ class Scene:
         drift = 1 + depth * math.sin(2 * math.pi * seconds / period_s + phase)
         return float(self._light * drift * (1 + draw.normal(0, 0.008)))
 
-    def _sprite(self, part: Part) -> bottle.Sprite:
+    def _sprite(self, part: Part) -> Sprite:
         sprite = self._sprites.get(part.number)
         if sprite is None:
-            sprite = self._sprites[part.number] = bottle.draw_bottle(part, self._product)
+            sprite = self._sprites[part.number] = draw_bottle(part, self._product)
             while len(self._sprites) > _CACHED_SPRITES:
                 del self._sprites[next(iter(self._sprites))]
         return sprite
@@ -137,9 +139,9 @@ def _noise(draw: np.random.Generator) -> NDArray[np.int16]:
     return np.rint(gray + color).astype(np.int16)
 
 
-def _paste(picture: NDArray[np.uint8], sprite: bottle.Sprite, left: int, top: int) -> None:
-    x1, x2 = max(left, 0), min(left + bottle.WIDTH, WIDTH)
-    y1, y2 = max(top, 0), min(top + bottle.HEIGHT, HEIGHT)
+def _paste(picture: NDArray[np.uint8], sprite: Sprite, left: int, top: int) -> None:
+    x1, x2 = max(left, 0), min(left + canvas.WIDTH, WIDTH)
+    y1, y2 = max(top, 0), min(top + canvas.HEIGHT, HEIGHT)
     if x2 <= x1:
         return
     cut = (slice(y1 - top, y2 - top), slice(x1 - left, x2 - left))

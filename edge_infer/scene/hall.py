@@ -30,9 +30,7 @@ def machine(draw: np.random.Generator) -> NDArray[np.uint8]:
     for _ in range(int(draw.integers(1, 4))):
         _bar(picture, int(draw.integers(20, 330)), int(draw.integers(8, 22)), tone * 1.15, upright=False)
     for _ in range(int(draw.integers(2, 6))):
-        points = np.stack([np.linspace(-20, WIDTH + 20, 8), draw.uniform(0, 330, 8).cumsum() % 330], 1)
-        wire = tuple(draw.choice([[40, 40, 45], [150, 90, 40], [40, 60, 170], [60, 150, 160]]).tolist())
-        cv2.polylines(picture, [points.astype(np.int32)], False, wire, int(draw.integers(3, 8)), cv2.LINE_AA)
+        _cable(picture, draw)
     for _ in range(int(draw.integers(2, 5))):
         lamp = tuple(draw.choice([[90, 220, 110], [60, 180, 250], [235, 235, 240], [70, 70, 230]]).tolist())
         center = (int(draw.integers(0, WIDTH)), int(draw.integers(10, 300)))
@@ -47,7 +45,8 @@ def machine(draw: np.random.Generator) -> NDArray[np.uint8]:
     picture += cv2.GaussianBlur(draw.normal(0, 6, picture.shape[:2]).astype(np.float32), (0, 0), 1.2)[
         ..., None
     ]
-    return np.clip(picture, 0, 255).astype(np.uint8)
+    done: NDArray[np.uint8] = np.clip(picture, 0, 255).astype(np.uint8)
+    return done
 
 
 def _bar(
@@ -62,6 +61,22 @@ def _bar(
         view[lo:hi] = np.clip(shade[lo - at : hi - at], 0, 255)[:, None, None]
         if below:
             view[hi : hi + size] *= below
+
+
+def _cable(picture: NDArray[np.float32], draw: np.random.Generator) -> None:
+    """A cable or hose that hangs between two points."""
+    t = np.linspace(0, 1, 40)
+    x1, x2 = draw.uniform(-80, WIDTH / 2), draw.uniform(WIDTH / 2, WIDTH + 80)
+    y = (
+        draw.uniform(-40, 220) * (1 - t)
+        + draw.uniform(-40, 220) * t
+        + 4 * draw.uniform(20, 110) * t * (1 - t)
+    )
+    points = np.stack([x1 + (x2 - x1) * t, y], 1).astype(np.int32)
+    color = tuple(
+        draw.choice([[40, 40, 45], [60, 58, 55], [150, 100, 50], [50, 60, 130], [70, 130, 140]]).tolist()
+    )
+    cv2.polylines(picture, [points], False, color, int(draw.integers(3, 9)), cv2.LINE_AA)
 
 
 def _frame(picture: NDArray[np.float32], draw: np.random.Generator, tone: float) -> None:
@@ -79,7 +94,7 @@ def _frame(picture: NDArray[np.float32], draw: np.random.Generator, tone: float)
 
 
 def belt(draw: np.random.Generator) -> NDArray[np.uint8]:
-    """(BELT_BOTTOM - BELT_TOP, 2 * BELT_PERIOD, 3) BGR: the slat chain, twice, so that any part is one slice."""
+    """(BELT_BOTTOM - BELT_TOP, 2 * BELT_PERIOD, 3) BGR: the slat chain, twice: any view of it is a slice."""
     height = BELT_BOTTOM - BELT_TOP
     tone = draw.uniform(70, 105)
     cast = np.array([draw.uniform(0.95, 1.15), 1.0, draw.uniform(0.92, 1.02)], np.float32)

@@ -14,7 +14,7 @@ _BRANDS = ("SOLEA", "BRIO", "NORDIK", "AQUELLA", "FRUTTI", "MONTE", "VIVA", "LUM
 def printed_label(
     draw: np.random.Generator, height: int, width: int, ink: tuple[float, float, float]
 ) -> Picture:
-    """(height, width, 3) BGR 0..255: paper, bands, brand, small print, barcode. ``ink`` is the flavour's colour."""
+    """(height, width, 3) BGR 0..255: paper, bands, brand, small print, barcode. ``ink``: main colour."""
     paper = np.array(draw.choice([[238, 240, 240], [225, 236, 242], [236, 232, 222]]), np.float32)
     dark = bool(draw.random() < 0.35)
     tone = np.array(ink, np.float32)

@@ -112,7 +112,7 @@ class SyntheticSource:
         newest = math.floor((time.monotonic() - self._start_s) * self._fps)
         if self._end is not None:
             newest = min(newest, self._end)
-        return max(following, min(newest, self._arrival(self._part)))
+        return max(following, int(min(newest, self._arrival(self._part))))
 
     def _frame(self, seq: int) -> Frame:
         pixels = self._scene.pixels(self._index(seq))
