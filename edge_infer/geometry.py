@@ -56,6 +56,22 @@ class Fit:
     network_width: int
     network_height: int
 
+    @property
+    def inside(self) -> tuple[slice, slice]:
+        """Rows and columns of the network's input that the picture covers."""
+        rows = slice(max(self.top, 0), min(self.top + self.height, self.network_height))
+        columns = slice(max(self.left, 0), min(self.left + self.width, self.network_width))
+        return rows, columns
+
+    @property
+    def kept(self) -> tuple[slice, slice]:
+        """Rows and columns of the resized picture that lie in the network's input."""
+        rows, columns = self.inside
+        return (
+            slice(rows.start - self.top, rows.stop - self.top),
+            slice(columns.start - self.left, columns.stop - self.left),
+        )
+
     def transform(self, picture: PixelBox, frame_width: int, frame_height: int) -> Transform:
         """The way back for a picture that is this part of a frame."""
         x1, y1, x2, y2 = picture

@@ -1,0 +1,188 @@
+"""From a frame to the tensor that a network takes, and the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from edge_infer.errors import ModelError
+from edge_infer.geometry import Fit, PixelBox, Transform, center_crop, letterbox, stretch
+from edge_infer.model.card import InputCard
+from edge_infer.tensor import PictureSpec, Tensor
+
+_INTERPOLATION = {"linear": cv2.INTER_LINEAR, "area": cv2.INTER_AREA}
+_FROM_BGR = {"rgb": cv2.COLOR_BGR2RGB, "gray": cv2.COLOR_BGR2GRAY}
+_DTYPES = ("uint8", "float16", "float32", "float64")
+
+
+class Preprocess:
+    """Does to a picture what is left to do before one network. Stateless: any thread may call it."""
+
+    def __init__(self, card_input: InputCard, spec: PictureSpec) -> None:
+        _check(card_input, spec)
+        self._card = card_input
+        self._spec = spec
+        self._channels = 1 if spec.color == "gray" else 3
+        self._planar = spec.layout == "nchw"
+        mean, std = _by_channel(spec.mean, self._channels), _by_channel(spec.std, self._channels)
+        self._scale = np.float32(spec.scale)
+        levels = np.arange(256, dtype=np.float32)[:, None] / self._scale
+        # (1, 256, channels): what each grey level becomes, as OpenCV's LUT takes it
+        self._table = ((levels - mean) / std)[None].astype(spec.dtype)
+        # (width, channels), lying in memory like the tensor: numpy fills a hundred times faster with
+        # whole rows than with single pixels
+        row = np.tile(self._table[0, card_input.pad_value], (spec.width, 1))
+        self._padding = row.T.copy().T if self._planar else row
+        self._only_divided = spec.dtype == "float32" and not mean.any() and bool((std == 1).all())
+        self._as_is = spec.dtype == "uint8"
+
+    def __call__(self, pixels: NDArray[np.uint8], region: PixelBox | None = None) -> tuple[Tensor, Transform]:
+        """BGR (H, W, 3) or grey (H, W) -> the input tensor, and the way back to pixels of the full frame.
+
+        Only ``region`` is looked at. The tensor is new, the caller's to keep; the frame is not copied.
+        """
+        frame_height, frame_width = pixels.shape[:2]
+        x1, y1, x2, y2 = region or (0, 0, frame_width, frame_height)
+        fit = self._fit(x2 - x1, y2 - y1)
+        tensor = self._tensor(pixels[y1:y2, x1:x2], fit)
+        return tensor, fit.transform((x1, y1, x2, y2), frame_width, frame_height)
+
+    def _fit(self, width: int, height: int) -> Fit:
+        card, spec = self._card, self._spec
+        if card.resize == "stretch":
+            return stretch(spec.width, spec.height)
+        if card.resize == "center_crop":
+            return center_crop(width, height, card.size, spec.width, spec.height)
+        return letterbox(width, height, spec.width, spec.height, card.align)
+
+    def _tensor(self, picture: NDArray[np.uint8], fit: Fit) -> Tensor:
+        spec, planar = self._spec, self._planar
+        size = (spec.height, spec.width)
+        tensor = np.empty((1, self._channels, *size) if planar else (1, *size, self._channels), spec.dtype)
+        canvas = tensor[0].transpose(1, 2, 0) if planar else tensor[0]
+        rows, columns = fit.inside
+        canvas[: rows.start] = canvas[rows.stop :] = self._padding
+        canvas[rows, : columns.start] = self._padding[: columns.start]
+        canvas[rows, columns.stop :] = self._padding[columns.stop :]
+        inside = canvas[rows, columns]
+        if self._can_resize_into_place(picture, fit):
+            how = _INTERPOLATION[self._card.interpolation]
+            cv2.resize(picture, (fit.width, fit.height), inside, interpolation=how)
+        else:
+            self._fill(inside, self._in_color(_resized(picture, fit, self._card.interpolation)))
+        batch = spec.shape[0] or 1
+        return tensor if batch == 1 else np.repeat(tensor, batch, axis=0)
+
+    def _can_resize_into_place(self, picture: NDArray[np.uint8], fit: Fit) -> bool:
+        same_pixels = self._as_is and not self._planar and self._spec.color == "bgr" and picture.ndim == 3
+        whole = fit.width <= fit.network_width and fit.height <= fit.network_height
+        return same_pixels and whole and self._card.interpolation in _INTERPOLATION
+
+    def _in_color(self, picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        # called after resizing, where fewer pixels are left
+        color = self._spec.color
+        if picture.ndim == 2:
+            return picture if color == "gray" else _pixels(cv2.cvtColor(picture, cv2.COLOR_GRAY2BGR))
+        return picture if color == "bgr" else _pixels(cv2.cvtColor(picture, _FROM_BGR[color]))
+
+    def _fill(self, inside: Tensor, picture: NDArray[np.uint8]) -> None:
+        if self._planar or self._channels == 1:
+            # numpy and OpenCV are several times faster on planes than on a transposed picture
+            for channel, plane in enumerate(cv2.split(picture)):
+                self._normalise(_pixels(plane), self._table[:, :, channel], inside[:, :, channel])
+        else:
+            self._normalise(picture, self._table, inside)
+
+    def _normalise(self, picture: NDArray[np.uint8], table: Tensor, out: Tensor) -> None:
+        if self._as_is:
+            out[...] = picture
+        elif self._only_divided:
+            np.divide(picture, self._scale, out=out)
+        else:
+            cv2.LUT(picture, table, out)
+
+
+def _check(card: InputCard, spec: PictureSpec) -> None:
+    identity = spec.scale == 1 and not any(spec.mean) and all(value == 1 for value in spec.std)
+    if spec.dtype not in _DTYPES:
+        raise ModelError(
+            f"the network's input {spec.name} takes {spec.dtype} pixels", hint=f"known: {', '.join(_DTYPES)}"
+        )
+    if spec.dtype == "uint8" and not identity:
+        raise ModelError(
+            f"the network's input {spec.name} takes uint8 pixels, which cannot be normalised",
+            hint="set input.scale: 1, mean: [0, 0, 0] and std: [1, 1, 1] in the model card",
+        )
+    cut = card.crop or card.size
+    if card.resize == "center_crop" and cut != (spec.height, spec.width):
+        raise ModelError(
+            f"the picture is cut to {cut[0]}x{cut[1]} (height x width), "
+            f"the network's input {spec.name} takes {spec.height}x{spec.width}",
+            hint="correct input.crop in the model card",
+        )
+
+
+def _by_channel(values: Sequence[float], channels: int) -> NDArray[np.float32]:
+    array = np.array(values, np.float32)
+    if channels == 1 and len(set(values)) == 1:
+        array = array[:1]
+    if array.shape not in ((1,), (channels,)):
+        raise ModelError(
+            f"{len(values)} values of mean or std for a network with {channels} colour channels",
+            hint="correct input.mean and input.std in the model card",
+        )
+    return np.broadcast_to(array, (channels,))
+
+
+def _pixels(image: object) -> NDArray[np.uint8]:
+    return np.asarray(image, np.uint8)
+
+
+def _resized(picture: NDArray[np.uint8], fit: Fit, interpolation: str) -> NDArray[np.uint8]:
+    """The part of the resized picture that lies in the network's input."""
+    if (fit.height, fit.width) == picture.shape[:2]:
+        return picture[fit.kept]
+    if interpolation == "antialias":
+        return _antialiased(picture, fit)
+    resized = cv2.resize(picture, (fit.width, fit.height), interpolation=_INTERPOLATION[interpolation])
+    return _pixels(resized)[fit.kept]
+
+
+def _antialiased(picture: NDArray[np.uint8], fit: Fit) -> NDArray[np.uint8]:
+    """As PIL and torchvision resize: a triangle as wide as one pixel of the result, in each direction."""
+    height, width = picture.shape[:2]
+    channels = picture.size // (height * width)
+    rows, columns = fit.kept
+    lines = _weighted(picture.reshape(height, -1), _triangles(height, fit.height)[rows])
+    turned = _pixels(cv2.transpose(lines.reshape(-1, width, channels))).reshape(width, -1)
+    both = _weighted(turned, _triangles(width, fit.width)[columns])
+    resized = _pixels(cv2.transpose(both.reshape(-1, len(lines), channels)))
+    return resized.reshape(*resized.shape[:2], *picture.shape[2:])
+
+
+_Weights = tuple[tuple[slice, NDArray[np.float32]], ...]
+
+
+@lru_cache(maxsize=16)
+def _triangles(size: int, new_size: int) -> _Weights:
+    """For each new pixel the old ones that it is made of, and their weights."""
+    scale = size / new_size
+    reach = max(scale, 1.0)
+    weights = []
+    for middle in (np.arange(new_size) + 0.5) * scale:
+        first, last = max(int(middle - reach + 0.5), 0), min(int(middle + reach + 0.5), size)
+        weight = np.maximum(0, 1 - np.abs((np.arange(first, last) - middle + 0.5) / reach))
+        weights.append((slice(first, last), (weight / weight.sum()).astype(np.float32)))
+    return tuple(weights)
+
+
+def _weighted(lines: NDArray[np.uint8], weights: _Weights) -> NDArray[np.uint8]:
+    # rounded in between as PIL does; floats would cost more in fresh memory than in arithmetic
+    result = np.empty((len(weights), lines.shape[1]), np.uint8)
+    for line, (which, weight) in zip(result, weights, strict=True):
+        line[:] = np.rint(weight @ lines[which].astype(np.float32))
+    return result
