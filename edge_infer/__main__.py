@@ -1,0 +1,5 @@
+"""``python -m edge_infer``: the same as ``edge-infer``."""
+
+from edge_infer.cli import main
+
+main()
