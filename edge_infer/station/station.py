@@ -129,18 +129,15 @@ class Station:
             asked = (inspection.trigger for inspection in self._open if inspection.trigger)
             return next((trigger.job_id for trigger in asked if trigger.part_id == part_id), None)
 
-    def end_recording(self, timeout_s: float) -> bool:
-        """No more frames come: wait until what was read is answered; False where it took too long."""
-        end = time.monotonic() + timeout_s
+    def end_recording(self) -> None:
+        """No more frames come: wait until what was read is answered, or `stop`."""
         with self._changed:
             for inspection in self._open:
                 if inspection.frame is None and inspection.outcome is None:
                     inspection.outcome = Unusable("deadline", "the recording ended before a frame came")
             self._flush()
             while (self._open or self._ahead) and not self._stopping and not self._failed:
-                if not self._changed.wait(max(0.0, end - time.monotonic())):
-                    return False
-        return True
+                self._changed.wait()
 
     # -- the engine's side
 

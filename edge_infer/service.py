@@ -1,0 +1,225 @@
+"""The composition root: configuration -> open -> run -> stop."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from edge_infer import __version__, clock
+from edge_infer.camera import Camera, State
+from edge_infer.config.site import Site
+from edge_infer.delivery import Delivery
+from edge_infer.engine import Engine
+from edge_infer.errors import EdgeInferError
+from edge_infer.frame import PartTrigger
+from edge_infer.jobs import Jobs
+from edge_infer.model.card_file import load_model
+from edge_infer.mqtt.publisher import Publisher
+from edge_infer.network import Network
+from edge_infer.outbox import Outbox
+from edge_infer.result import Device, Identifier, Origin
+from edge_infer.sdnotify import Notifier
+from edge_infer.settings import Secrets
+from edge_infer.station.identity import Identity
+from edge_infer.station.inspection import Unusable
+from edge_infer.station.station import Station
+
+log = logging.getLogger(__name__)
+
+TICK_S = 0.02
+"""How exactly deadlines are kept."""
+ENGINES_S, PUBLISHER_S, OUTBOX_S = 1.5, 1.5, 1.5
+"""What each may take of the 5 s in which a stop must be over."""
+DELIVER_S = 30.0
+"""After the end of a recording: how long a connected broker may take for what waits."""
+
+
+class Service:
+    """Runs one site until asked to stop, or until every camera's recording has ended."""
+
+    def __init__(self, site: Site, *, state_dir: Path, secrets: Secrets, notifier: Notifier) -> None:
+        self._site = site
+        self._secrets = secrets
+        self._notifier = notifier
+        self._stop = threading.Event()
+        self._outbox = Outbox.open(state_dir, site.outbox)
+        self._publisher = Publisher(
+            site.mqtt,
+            self._outbox,
+            prefix=site.topic_prefix,
+            secrets=secrets,
+            device=site.device,
+            boot_id=_boot_id(),
+            version=__version__,
+        )
+        self._delivery = Delivery(self._outbox, self._publisher, site.topic_prefix)
+        self._engines: dict[str, Engine] = {}
+        self._stations: dict[str, Station] = {}
+        self._cameras: dict[str, Camera] = {}
+
+    def stop(self) -> None:
+        """Ask `run` to end; safe in a signal handler."""
+        self._stop.set()
+
+    def run(self) -> bool:
+        """True where every recording was read to its end; False where one could not be."""
+        self._publisher.start()
+        try:
+            self._open()
+            self._notifier.send(READY="1", STATUS=self._status())
+            self._watch()
+        finally:
+            self._notifier.send(STOPPING="1", STATUS="stopping")
+            self._close()
+        return not any(camera.state == "failed" for camera in self._cameras.values())
+
+    # -- open
+
+    def _open(self) -> None:
+        failures = {name: self._open_engine(name) for name in self._used_models()}
+        for name in self._site.stations:
+            self._open_station(name, failures)
+        for name, settings in self._site.cameras.items():
+            viewers = [one for one in self._stations.values() if one.settings.camera == name]
+            if not viewers:
+                log.warning("camera %s: no station uses it; it is not opened", name)
+                continue
+            self._cameras[name] = Camera(name, settings, self._secrets, viewers, self)
+        for engine in self._engines.values():
+            engine.start()
+        for camera in self._cameras.values():
+            camera.start()
+        self._publisher.event(
+            "configuration_loaded",
+            {"file": self._site.path.name, "sha256": self._site.sha256, "at": clock.now().isoformat()},
+        )
+
+    def _used_models(self) -> list[str]:
+        return list(dict.fromkeys(station.model for station in self._site.stations.values()))
+
+    def _open_engine(self, name: str) -> str | None:
+        """Why the model cannot run, None where it does: one station's trouble is not the others'."""
+        use = self._site.models[name]
+        self._notifier.send(STATUS=f"loading model {name}", EXTEND_TIMEOUT_USEC="120000000")
+        try:
+            network = Network.open(load_model(use.path), use.backend)
+        except EdgeInferError as error:
+            log.error("model %s cannot run: %s", name, error)
+            self._publisher.event("model_failed", {"model": name, "error": str(error)})
+            return str(error)
+        for warning in network.card.warnings:
+            log.warning("model %s: %s", name, warning)
+        log.info("model %s runs on %s %s", name, network.backend_name, network.device.running)
+        self._engines[name] = Engine(name, network)
+        return None
+
+    def _open_station(self, name: str, failures: Mapping[str, str | None]) -> None:
+        settings = self._site.stations[name]
+        camera = self._site.cameras[settings.camera]
+        station = Station(
+            settings,
+            self._identity(name),
+            self._delivery,
+            recorded=camera.recorded,
+            max_age_s=camera.max_age_s,
+            failed=failures[settings.model],
+        )
+        self._stations[name] = station
+        for job in self._outbox.open_triggers(name):
+            station.restarted(
+                PartTrigger(time.monotonic(), job.received_at, part_id=job.part_id, job_id=job.job_id)
+            )
+        if settings.trigger.type == "mqtt":
+            Jobs(station, self._outbox, self._publisher, self._site.topic_prefix).listen()
+        station.start(self._engines.get(settings.model))
+
+    def _identity(self, name: str) -> Identity:
+        site, settings = self._site, self._site.stations[name]
+        backend = site.models[settings.model].backend
+        engine = self._engines.get(settings.model)
+        return Identity(
+            station=name,
+            source=Origin(site=site.site, line=site.line, device=site.device, camera=settings.camera),
+            recipe=Identifier(
+                id=name,
+                hash=hashlib.sha256(settings.model_dump_json().encode()).hexdigest(),
+                hash_algorithm="sha256",
+            ),
+            configuration=Identifier(id=site.path.name, hash=site.sha256, hash_algorithm="sha256"),
+            backend=backend.type,
+            device=engine.network.device if engine else Device(requested=backend.device, running="none"),
+            model=engine.network.identity if engine else None,
+            boot_id=_boot_id(),
+        )
+
+    # -- run
+
+    def camera_changed(self, camera: str, state: State, text: str) -> None:
+        """Called by a camera's own thread."""
+        self._publisher.event("camera", {"camera": camera, "state": state, "text": text})
+        self._notifier.send(STATUS=self._status())
+        stations = [one for one in self._stations.values() if one.settings.camera == camera]
+        for station in stations:
+            if state in ("lost", "failed"):
+                station.trouble(Unusable("camera_lost", text))
+            elif state == "stalled":
+                station.trouble(Unusable("stale", text))
+        if state in ("ended", "failed"):
+            for station in stations:
+                station.end_recording()
+
+    def _watch(self) -> None:
+        next_ping = time.monotonic()
+        while not self._stop.wait(TICK_S):
+            for station in self._stations.values():
+                station.check_deadlines()
+            if self._notifier.watchdog_s and time.monotonic() >= next_ping:
+                self._notifier.send(WATCHDOG="1")
+                next_ping = time.monotonic() + self._notifier.watchdog_s
+            if all(camera.settings.recorded and camera.ended.is_set() for camera in self._cameras.values()):
+                self._deliver_rest()
+                return
+
+    def _deliver_rest(self) -> None:
+        end = time.monotonic() + DELIVER_S
+        self._outbox.flush(OUTBOX_S)
+        while self._publisher.connected and self._outbox.depth() and time.monotonic() < end:
+            if self._stop.wait(TICK_S):
+                return
+
+    def _status(self) -> str:
+        states = ", ".join(f"{name} {camera.state}" for name, camera in self._cameras.items())
+        failed = len(self._used_models()) - len(self._engines)
+        trouble = f"; {failed} model(s) failed" if failed else ""
+        return f"{len(self._stations)} station(s); cameras: {states or 'none'}{trouble}"
+
+    # -- stop
+
+    def _close(self) -> None:
+        """Front to back with time limits: what is in hand is committed whatever hangs."""
+        for camera in self._cameras.values():
+            camera.stop()
+        end = time.monotonic() + ENGINES_S
+        for name, engine in self._engines.items():
+            if not engine.stop(max(0.0, end - time.monotonic())):
+                log.error("model %s: its runtime did not come back; left behind", name)
+        for station in self._stations.values():
+            station.stop()
+        # results first to disk, then what the broker takes in the time left
+        self._outbox.flush(OUTBOX_S)
+        self._publisher.stop(PUBLISHER_S)
+        self._outbox.close(OUTBOX_S)
+        waiting = self._outbox_depth
+        if waiting:
+            log.warning("%d message(s) wait in the outbox and are sent at the next start", waiting)
+
+
+def _boot_id() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return "unknown"

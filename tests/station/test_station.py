@@ -1,0 +1,370 @@
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from edge_infer.engine import Engine
+from edge_infer.errors import BackendError
+from edge_infer.findings import Findings
+from edge_infer.frame import PartTrigger
+from edge_infer.network import Inference, Network
+from edge_infer.result import Decision, Device, Identifier, Origin, Result
+from edge_infer.station import StationSettings
+from edge_infer.station.identity import Identity
+from edge_infer.station.inspection import Unusable
+from edge_infer.station.station import QUEUE, Station
+from tests.support.frames import found, frame
+
+CAP = found(("cap", 0.9, (0, 0, 10, 10)))
+
+
+class Scripted:
+    """A network that waits, fails or answers when the test says so: a real one will not on demand."""
+
+    def __init__(self, requests: int = 1) -> None:
+        self.requests = requests
+        self.go = threading.Event()
+        self.go.set()
+        self.begun = threading.Semaphore(0)
+        self.answer: Callable[[NDArray[np.uint8]], Findings] = lambda _: CAP
+        self.seen: list[float] = []
+
+    def infer(self, pixels: NDArray[np.uint8], region: object = None) -> Inference:
+        self.begun.release()
+        assert self.go.wait(10)
+        self.seen.append(float(pixels[0, 0, 0]))
+        return Inference(self.answer(pixels), 1.0, 2.0, 3.0)
+
+    def close(self) -> None:
+        pass
+
+
+class Box:
+    """Collects what a station hands on."""
+
+    def __init__(self) -> None:
+        self.published: list[Result] = []
+        self.decided: list[Decision] = []
+        self.stops: list[Decision] = []
+        self._changed = threading.Condition()
+
+    def publish(self, result: Result) -> None:
+        with self._changed:
+            self.published.append(result)
+            self._changed.notify_all()
+
+    def decide(self, result: Result) -> None:
+        self.decided.append(result.decision)
+
+    def line_stop(self, station: str, decision: Decision) -> None:
+        assert station == "s"
+        self.stops.append(decision)
+
+    def wait(self, n: int, timeout_s: float = 5.0) -> list[Result]:
+        with self._changed:
+            assert self._changed.wait_for(lambda: len(self.published) >= n, timeout_s), self.codes()
+        return self.published
+
+    def codes(self) -> list[str]:
+        return [one.reasons[0].code if one.reasons else one.decision for one in self.published]
+
+
+IDENTITY = Identity(
+    "s",
+    Origin(site="a", line="b", device="c", camera="cam"),
+    Identifier(id="s"),
+    Identifier(id="site.yaml"),
+    "onnxruntime",
+    Device(requested="CPU", running="CPU"),
+    None,
+    "boot",
+)
+RULES = [{"name": "has-cap", "count": {"labels": ["cap"], "at_least": 1}}]
+
+
+class Line:
+    """One station with its engine."""
+
+    def __init__(self, network: Scripted, *, recorded: bool = False, start: bool = True, **keys: Any) -> None:
+        import json
+
+        text = json.dumps({"camera": "cam", "model": "m", "rules": RULES, **keys})
+        self.box = Box()
+        self.station = Station(
+            StationSettings.model_validate_json(text), IDENTITY, self.box, recorded=recorded, max_age_s=1.0
+        )
+        self.engine = Engine("m", cast(Network, network))
+        self.station.start(self.engine)
+        if start:
+            self.engine.start()
+
+
+@pytest.fixture
+def network() -> Iterator[Scripted]:
+    one = Scripted()
+    yield one
+    one.go.set()
+
+
+def part(part_id: str, time_s: float | None = None) -> PartTrigger:
+    at = time.monotonic() if time_s is None else time_s
+    return PartTrigger(at, datetime.now(UTC), part_id=part_id, job_id=f"job-{part_id}")
+
+
+def now() -> float:
+    return time.monotonic()
+
+
+def test_each_frame_of_a_recording_is_judged_and_none_is_dropped(network: Scripted) -> None:
+    line = Line(network, recorded=True)
+    for i in range(1, 51):
+        line.station.offer(frame(i))
+    line.station.end_recording()
+    assert [one.frame_seq for one in line.box.published] == list(range(1, 51))
+    assert line.station.dropped == 0
+
+
+def test_slow_inference_sees_the_newest_frame_not_the_oldest(network: Scripted) -> None:
+    network.go.clear()
+    line = Line(network)
+    line.station.offer(frame(1, time_s=now()))
+    assert network.begun.acquire(timeout=5)
+    for i in range(2, 10):
+        line.station.offer(frame(i, time_s=now()))
+    network.go.set()
+    assert [one.frame_seq for one in line.box.wait(2)] == [1, 9]
+    assert line.station.dropped == 7
+
+
+def test_a_stale_frame_is_undefined_and_never_reaches_the_network(network: Scripted) -> None:
+    line = Line(network)
+    line.station.offer(frame(1, time_s=now() - 1.5))
+    assert line.box.wait(1)[0].decision == "UNDEFINED"
+    assert line.box.codes() == ["stale"]
+    assert network.seen == []
+
+
+def test_a_damaged_frame_is_undefined_and_never_reaches_the_network(network: Scripted) -> None:
+    line = Line(network, recorded=True)
+    line.station.offer(frame(1, damaged="half a picture"))
+    line.box.wait(1)
+    assert line.box.codes() == ["damaged"]
+    assert network.seen == []
+
+
+@pytest.mark.parametrize("error", [BackendError("gone"), RuntimeError("a bug")])
+def test_a_failing_backend_is_undefined_and_the_next_frame_is_judged(
+    network: Scripted, error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(_: object) -> Findings:
+        raise error
+
+    network.answer = fail
+    line = Line(network, recorded=True)
+    line.station.offer(frame(1))
+    line.box.wait(1)
+    network.answer = lambda _: CAP
+    line.station.offer(frame(2))
+    line.box.wait(2)
+    assert line.box.codes() == ["backend_failed", "OK"]
+    assert ("a bug" in caplog.text) == isinstance(error, RuntimeError)
+
+
+def test_a_nan_is_undefined_never_ok(network: Scripted) -> None:
+    network.answer = lambda _: Findings(undefined="nan")
+    line = Line(network, recorded=True)
+    line.station.offer(frame(1))
+    assert line.box.wait(1)[0].decision == "UNDEFINED"
+    assert line.box.codes() == ["nan"]
+
+
+def test_a_region_outside_the_frame_is_undefined(network: Scripted) -> None:
+    line = Line(network, recorded=True, region={"unit": "pixel", "box": [0, 0, 900, 900]})
+    line.station.offer(frame(1))
+    line.box.wait(1)
+    assert line.box.codes() == ["rule_not_evaluable"]
+
+
+def test_a_hung_network_gets_a_deadline_and_its_late_answer_is_thrown_away(network: Scripted) -> None:
+    network.go.clear()
+    line = Line(network, deadline_ms=100)
+    line.station.offer(frame(1, time_s=now()))
+    assert network.begun.acquire(timeout=5)
+    start = now()
+    while not line.box.published and now() - start < 5:
+        line.station.check_deadlines()
+    assert line.box.codes() == ["deadline"]
+    network.go.set()
+    line.station.offer(frame(2, time_s=now()))
+    line.box.wait(2)
+    assert line.box.codes() == ["deadline", "OK"]
+
+
+def test_a_part_is_answered_from_the_first_frame_at_or_after_its_trigger(network: Scripted) -> None:
+    line = Line(network, trigger={"type": "mqtt"})
+    start = now()
+    line.station.offer(frame(1, time_s=start))
+    line.station.ask(part("A", start + 0.001))
+    line.station.offer(frame(2, time_s=start + 0.0005))
+    line.station.offer(frame(3, time_s=start + 0.001))
+    line.station.offer(frame(4, time_s=start + 0.002))
+    (result,) = line.box.wait(1)
+    assert (result.frame_seq, result.part_id, result.job_id) == (3, "A", "job-A")
+
+
+def test_a_delay_moves_the_frame(network: Scripted) -> None:
+    line = Line(network, trigger={"type": "mqtt", "delay_ms": 100})
+    start = now()
+    line.station.ask(part("A", start))
+    line.station.offer(frame(1, time_s=start + 0.099))
+    line.station.offer(frame(2, time_s=start + 0.1))
+    assert line.box.wait(1)[0].frame_seq == 2
+
+
+def test_two_parts_faster_than_the_network_are_each_answered_once_and_in_order(network: Scripted) -> None:
+    network.go.clear()
+    line = Line(network, trigger={"type": "mqtt"})
+    for i, name in enumerate("ABC", start=1):
+        line.station.ask(part(name))
+        line.station.offer(frame(i, time_s=now()))
+    network.go.set()
+    assert [(one.part_id, one.frame_seq) for one in line.box.wait(3)] == [("A", 1), ("B", 2), ("C", 3)]
+
+
+def test_answers_keep_their_order_on_several_requests() -> None:
+    network = Scripted(requests=2)
+    first = threading.Event()
+
+    def answer(pixels: NDArray[np.uint8]) -> Findings:
+        # the first frame is the slow one
+        if len(pixels) == 50:
+            assert first.wait(5)
+        else:
+            first.set()
+        return CAP
+
+    network.answer = answer
+    line = Line(network, recorded=True)
+    line.station.offer(frame(1, size=(50, 50)))
+    line.station.offer(frame(2, size=(60, 60)))
+    assert [one.frame_seq for one in line.box.wait(2)] == [1, 2]
+
+
+def test_a_full_queue_says_overload_at_once_and_the_others_are_answered(network: Scripted) -> None:
+    network.go.clear()
+    line = Line(network, trigger={"type": "mqtt"})
+    for i in range(QUEUE + 1):
+        line.station.ask(part(str(i)))
+    assert [(one.part_id, one.reasons[0].code) for one in line.box.wait(1)] == [(str(QUEUE), "overload")]
+    network.go.set()
+    line.station.offer(frame(1, time_s=now()))
+    assert len(line.box.wait(QUEUE + 1)) == QUEUE + 1
+
+
+def test_a_part_without_a_frame_is_undefined_by_its_deadline(network: Scripted) -> None:
+    line = Line(network, trigger={"type": "mqtt"}, deadline_ms=50)
+    line.station.ask(part("A"))
+    start = now()
+    while not line.box.published and now() - start < 5:
+        line.station.check_deadlines()
+    assert line.box.codes() == ["deadline"]
+    line.station.offer(frame(1, time_s=now()))
+    assert len(line.box.published) == 1
+
+
+def test_a_lost_camera_is_one_undefined_and_one_for_each_waiting_part(network: Scripted) -> None:
+    line = Line(network, trigger={"type": "mqtt"})
+    line.station.ask(part("A"))
+    for _ in range(3):
+        line.station.trouble(Unusable("camera_lost", "unplugged"))
+    line.station.ask(part("B"))
+    assert [(one.part_id, one.reasons[0].code) for one in line.box.wait(3)] == [
+        ("A", "camera_lost"),
+        (None, "camera_lost"),
+        ("B", "camera_lost"),
+    ]
+    line.station.ask(part("C"))
+    line.station.offer(frame(1, time_s=now() + 0.01))
+    line.station.ask(part("D"))
+    line.station.offer(frame(2, time_s=now() + 0.02))
+    assert line.box.wait(5)[-1].decision == "OK"
+
+
+def test_a_station_whose_model_failed_never_says_ok() -> None:
+    box = Box()
+    settings = StationSettings.model_validate_json(
+        '{"camera": "cam", "model": "m", "trigger": {"type": "camera"}}'
+    )
+    station = Station(settings, IDENTITY, box, recorded=False, max_age_s=1, failed="no such file")
+    station.start(None)
+    for i in range(1, 4):
+        station.offer(frame(i, time_s=now(), triggers=(part(str(i)),) if i == 2 else ()))
+    assert box.codes() == ["backend_failed", "backend_failed"]
+    assert [one.part_id for one in box.published] == [None, "2"]
+
+
+def test_stop_answers_what_is_open(network: Scripted) -> None:
+    network.go.clear()
+    line = Line(network, trigger={"type": "mqtt"})
+    line.station.ask(part("A"))
+    line.station.offer(frame(1, time_s=now()))
+    line.station.ask(part("B"))
+    assert network.begun.acquire(timeout=5)
+    line.station.stop()
+    assert line.box.codes() == ["restarted", "restarted"]
+
+
+def test_publish_change_tells_only_changes_but_every_inspection_decides(network: Scripted) -> None:
+    line = Line(network, recorded=True, publish="change")
+    for i in range(1, 7):
+        network.answer = lambda _: CAP
+        line.station.offer(frame(i))
+    line.station.end_recording()
+    network.answer = lambda _: found()
+    for i in range(7, 10):
+        line.station.offer(frame(i))
+    line.station.end_recording()
+    assert [(one.frame_seq, one.decision) for one in line.box.published] == [(1, "OK"), (7, "NOK")]
+    assert len(line.box.decided) == 9
+
+
+def test_line_stop_is_told(network: Scripted) -> None:
+    network.answer = lambda _: found()
+    line = Line(network, recorded=True, line_stop={"consecutive": 3})
+    for i in range(1, 6):
+        line.station.offer(frame(i))
+    line.station.end_recording()
+    assert line.box.stops == ["NOK"]
+
+
+def test_triggered_frames_come_before_live_ones_and_stations_take_turns(network: Scripted) -> None:
+    one, two, parts = (
+        Line(network, start=False),
+        Line(network, start=False),
+        Line(network, start=False, trigger={"type": "mqtt"}),
+    )
+    engine = Engine("m", cast(Network, network))
+    for line in (one, two, parts):
+        line.station.start(engine)
+    network.go.clear()
+    engine.start()
+    order: list[str] = []
+    network.answer = lambda pixels: order.append({50: "one", 60: "two", 70: "part"}[len(pixels)]) or CAP  # type: ignore[func-returns-value]
+    one.station.offer(frame(1, size=(50, 50), time_s=now()))
+    assert network.begun.acquire(timeout=5)
+    one.station.offer(frame(2, size=(50, 50), time_s=now()))
+    two.station.offer(frame(1, size=(60, 60), time_s=now()))
+    parts.station.ask(part("A"))
+    parts.station.offer(frame(1, size=(70, 70), time_s=now()))
+    network.go.set()
+    one.box.wait(2)
+    two.box.wait(1)
+    parts.box.wait(1)
+    assert order == ["one", "part", "two", "one"]
