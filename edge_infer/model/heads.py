@@ -1,0 +1,134 @@
+"""Tells which decoder a detection head needs, by shapes and what the exporter wrote; or says why not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from edge_infer.model.told import Told
+from edge_infer.tensor import TensorSpec
+
+BUILT = ("yolov5", "yolov8", "yolo-end2end", "yolox", "yolox-raw")
+"""Decoders whose heads can be checked here; each is in ``DECODERS`` too."""
+
+_STRIDES = ((8, 16, 32), (4, 8, 16, 32), (8, 16, 32, 64), (16, 32))
+_ANCHORS_A_CELL = 3
+_END2END_COLUMNS = 6
+_Dim = int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What the outputs are."""
+
+    decoder: str
+    classes: int | None
+    """Columns that hold a class score; None where a row holds the class id itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unclear:
+    """Why nobody can know."""
+
+    why: str
+    """A sentence without an end."""
+    fitting: tuple[str, ...] = ()
+    """Decoders that all fit."""
+
+
+def grid_cells(size: tuple[int, int]) -> set[int]:
+    """How many cells the usual heads have for an input of this height, width."""
+    height, width = size
+    return {sum(-(-height // stride) * -(-width // stride) for stride in strides) for strides in _STRIDES}
+
+
+def shapes(outputs: Sequence[TensorSpec]) -> str:
+    """For sentences: ``output0 1x7x8400``."""
+    return ", ".join(
+        f"{spec.name} {'x'.join('?' if side is None else str(side) for side in spec.shape) or 'scalar'}"
+        for spec in outputs
+    )
+
+
+def tell_head(
+    outputs: Sequence[TensorSpec], size: tuple[int, int], classes: int | None, told: Told
+) -> Head | Unclear:
+    """``classes``: how many the labels name, background counted; None where nothing names them.
+
+    Where the labels fit no possible head, the head that the shapes say comes back: its count is then wrong.
+    """
+    where = f"the network's outputs ({shapes(outputs)})"
+    if len(outputs) > 1 and all(len(spec.shape) == 5 for spec in outputs):
+        return Unclear(f"{where} are raw anchor grids, which need `anchors:` and a decoder")
+    if len(outputs) != 1 or len(outputs[0].shape) != 3:
+        return Unclear(f"{where} are of no layout that is known")
+    _, rows, columns = outputs[0].shape
+    if told.head and told.head.startswith("RTDETR"):
+        return Head("rtdetr", None)
+    if (told.end2end or told.nms_inside) and columns == _END2END_COLUMNS:
+        return Head("yolo-end2end", None)
+    possible = _possible(rows, columns, grid_cells(size), told)
+    fitting = [head for head in possible if classes is None or head.classes in (None, classes)]
+    return _only_one(fitting or possible, f"{where} and an input of {size[0]}x{size[1]}")
+
+
+def _only_one(heads: list[Head], where: str) -> Head | Unclear:
+    if len(heads) == 1:
+        return heads[0]
+    if not heads:
+        return Unclear(f"{where} fit no head that is known")
+    names = tuple(head.decoder for head in heads)
+    return Unclear(f"{where} fit several decoders: {', '.join(names)}", names)
+
+
+def _possible(rows: _Dim, columns: _Dim, cells: set[int], told: Told) -> list[Head]:
+    """Every reading of one output (1, rows, columns)."""
+    anchors = {_ANCHORS_A_CELL * count for count in cells}
+    raw_export = told.exporter == "Ultralytics" and not told.end2end and not told.nms_inside
+    heads = []
+    if rows is not None and rows > 4 and columns != _END2END_COLUMNS and (columns in cells or raw_export):
+        heads.append(Head("yolov8", rows - 4))
+    if columns is None:
+        return heads
+    if rows in cells and columns > 4:
+        heads.append(Head("yolov8", columns - 4))
+    if rows in cells and columns > 5:
+        heads += [Head("yolox", columns - 5), Head("yolox-raw", columns - 5)]
+    if rows in anchors and columns > 5:
+        heads.append(Head("yolov5", columns - 5))
+    if rows is not None and rows not in cells | anchors and rows > columns > 4:
+        if columns == _END2END_COLUMNS and (told.end2end is None or len(told.labels or ()) != 2):
+            heads.append(Head("yolo-end2end", None))
+        # RT-DETR writes its box and class scores in as many rows as it has queries
+        heads.append(Head("rtdetr", columns - 4))
+    return heads
+
+
+def classes_of(decoder: str, outputs: Sequence[TensorSpec], size: tuple[int, int]) -> int | Unclear | None:
+    """How many classes the head has if it is read by ``decoder``; None where the shapes do not tell."""
+    if decoder == "yolo-end2end":
+        return None if _ends_in(outputs, _END2END_COLUMNS) else _misfit(decoder, "rows of 6", outputs)
+    if len(outputs) != 1 or len(outputs[0].shape) != 3:
+        return _misfit(decoder, "one output of three dimensions", outputs)
+    _, rows, columns = outputs[0].shape
+    if decoder == "yolov8":
+        # channels first, unless the grid is where the channels would be
+        channels = columns if rows in grid_cells(size) and columns not in grid_cells(size) else rows
+        return _count(decoder, channels, 4, outputs)
+    return _count(decoder, columns, 5, outputs)
+
+
+def _ends_in(outputs: Sequence[TensorSpec], columns: int) -> bool:
+    return len(outputs) == 1 and outputs[0].shape[-1:] in ((columns,), (None,))
+
+
+def _count(decoder: str, channels: _Dim, before: int, outputs: Sequence[TensorSpec]) -> int | Unclear | None:
+    if channels is None:
+        return None
+    if channels <= before:
+        return _misfit(decoder, f"more than {before} channels", outputs)
+    return channels - before
+
+
+def _misfit(decoder: str, wants: str, outputs: Sequence[TensorSpec]) -> Unclear:
+    return Unclear(f"the decoder {decoder} wants {wants}, the network's outputs are {shapes(outputs)}")

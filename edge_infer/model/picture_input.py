@@ -1,0 +1,161 @@
+"""Completes ``input:`` of a card: which input takes the picture, and how a picture becomes it."""
+
+from __future__ import annotations
+
+from edge_infer.model.card import Color, InputCard, Layout, Resize
+from edge_infer.model.card_file import InputFile
+from edge_infer.model.choices import Choices
+from edge_infer.model.heads import shapes
+from edge_infer.model.told import Told
+from edge_infer.tensor import TensorSpec
+
+_DTYPES = ("float32", "float16", "uint8")
+_CHANNELS = (1, 3)
+_STRIDE = 32
+
+
+class PictureInput:
+    """Use ``card()`` once."""
+
+    def __init__(
+        self, written: InputFile, inputs: tuple[TensorSpec, ...], told: Told, choices: Choices
+    ) -> None:
+        self._written = written
+        self._inputs = inputs
+        self._told = told
+        self._choices = choices
+
+    def card(self) -> InputCard:
+        """Mistakes go to the choices; ConfigError or ModelError only where nothing can follow."""
+        spec = self._picture_input()
+        written, told = self._written, self._told
+        layout = self._layout(spec)
+        self._choices.stop_if_wrong()
+        channels_at = 1 if layout == "nchw" else 3
+        channels = spec.shape[channels_at]
+        color = self._color(channels)
+        count = 1 if color == "gray" else 3
+        own_scale = 1.0 if spec.dtype == "uint8" else 255.0
+        usual: Resize = "letterbox"
+        resize = self._choices.pick("input.resize", written.resize, told.resize, usual)
+        size = self._size(spec, layout, whole=resize != "center_crop")
+        card = InputCard(
+            size=size,
+            resize=resize,
+            interpolation=self._choices.pick("input.interpolation", written.interpolation, None, "linear"),
+            align=self._choices.pick("input.align", written.align, None, "center"),
+            crop=self._choices.pick("input.crop", written.crop, None, None),
+            graph_crop=self._choices.pick("input.graph_crop", written.graph_crop, None, None),
+            pad_value=self._choices.pick("input.pad_value", written.pad_value, told.pad_value, 114),
+            color=color,
+            layout=layout,
+            scale=self._choices.pick("input.scale", written.scale, told.scale, own_scale),
+            mean=self._channels("mean", written.mean, told.mean, 0.0, count),
+            std=self._channels("std", written.std, told.std, 1.0, count),
+            name=spec.name,
+        )
+        if spec.dtype == "uint8" and (card.scale != 1 or any(card.mean) or set(card.std) != {1.0}):
+            self._choices.wrong(
+                ("input", "scale"),
+                f"the input {spec.name} takes uint8 pixels, which cannot be scaled or centred",
+                "say `scale: 1` and leave out mean and std",
+            )
+        return card
+
+    def _picture_input(self) -> TensorSpec:
+        inputs = self._inputs
+        pictures = [spec for spec in inputs if len(spec.shape) == 4]
+        if not pictures:
+            self._choices.unusable(f"no input takes a picture: {shapes(inputs) or 'it has none'}")
+        unknown = [spec for spec in inputs if spec is not pictures[0]]
+        if unknown:
+            self._choices.unusable(
+                f"nobody knows what to feed to the network's inputs {shapes(unknown)}",
+                "export it with the picture as its only input",
+            )
+        spec = pictures[0]
+        if spec.dtype not in _DTYPES:
+            self._choices.unusable(
+                f"the input {spec.name} is {spec.dtype}", f"known are {', '.join(_DTYPES)}"
+            )
+        if spec.shape[0] not in (None, 1):
+            self._choices.warnings.append(
+                f"the network's batch is fixed at {spec.shape[0]}: every picture is computed that often; "
+                "export it with a batch of 1"
+            )
+        return spec
+
+    def _layout(self, spec: TensorSpec) -> Layout:
+        first, last = spec.shape[1] in _CHANNELS, spec.shape[3] in _CHANNELS
+        told: Layout | None = None if first == last else "nchw" if first else "nhwc"
+        written = self._written.layout
+        where = f"the input {shapes([spec])}"
+        if told is None and not (first or None in (spec.shape[1], spec.shape[3])):
+            self._choices.unusable(f"{where} has neither 1 nor 3 channels")
+        if told is None and written is None:
+            self._choices.wrong(
+                ("input", "layout"), f"{where} may be channels first or last", "say `layout: nchw` or `nhwc`"
+            )
+        if written is not None and told not in (None, written):
+            self._choices.wrong(("input", "layout"), f"{where} is {told}", "leave `layout` out")
+        return self._choices.pick("input.layout", None if told else written, told, "nchw")
+
+    def _color(self, channels: int | None) -> Color:
+        written = self._written.color
+        fits = {1: ("gray",), 3: ("rgb", "bgr")}.get(channels or 0, ("rgb", "bgr", "gray"))
+        if written is not None and written not in fits:
+            self._choices.wrong(
+                ("input", "color"), f"the network takes {channels} channels", f"say {' or '.join(fits)}"
+            )
+        if channels == 1:
+            return self._choices.pick("input.color", None, "gray", "gray")
+        return self._choices.pick("input.color", written, self._told.color, "rgb")
+
+    def _size(self, spec: TensorSpec, layout: Layout, *, whole: bool) -> tuple[int, int]:
+        """height, width; ``whole``: the resized picture is the network's input."""
+        fixed = spec.shape[2:4] if layout == "nchw" else spec.shape[1:3]
+        written = self._written.size
+        if None not in fixed:
+            height, width = (side or 0 for side in fixed)
+            if written is not None and not whole:
+                return self._choices.pick("input.size", written, None, written)
+            if written is not None and written != (height, width):
+                self._choices.wrong(
+                    ("input", "size"),
+                    f"{list(written)} given, but the network's input is fixed at {[height, width]}",
+                    "leave `size` out, or export the network with that size",
+                )
+            return self._choices.pick("input.size", None, (height, width), (0, 0))
+        wished = self._choices.pick("input.size", written, self._told.size, (0, 0))
+        if wished == (0, 0):
+            self._choices.wrong(
+                ("input",),
+                f"the input {shapes([spec])} has no fixed size and nothing says which it was trained with",
+                "say `input: {size: [height, width]}`",
+            )
+            self._choices.stop_if_wrong()
+        # heads with grids refuse other sizes, deep inside and only when the first frame comes
+        rounded = tuple(
+            side or -(-wish // _STRIDE) * _STRIDE for side, wish in zip(fixed, wished, strict=True)
+        )
+        if rounded != wished:
+            self._choices.warnings.append(
+                f"the input size {list(wished)} became {list(rounded)}: sizes are multiples of {_STRIDE}"
+            )
+        return rounded[0], rounded[1]
+
+    def _channels(
+        self,
+        key: str,
+        written: tuple[float, ...] | None,
+        told: tuple[float, ...] | None,
+        default: float,
+        count: int,
+    ) -> tuple[float, ...]:
+        values = self._choices.pick(f"input.{key}", written, told, (default,))
+        if len(values) not in (1, count):
+            self._choices.wrong(
+                ("input", key), f"{len(values)} numbers, the network takes {count} channels",
+                f"write {count} or 1",
+            )  # fmt: skip
+        return tuple(map(float, values * count if len(values) == 1 else values))
