@@ -142,7 +142,7 @@ def _choose_branches(found: list[_Found]) -> list[_Found]:
         inside = {
             label: group
             for label, group in labels.items()
-            if any(len(one.path) > len(position) and not one.trapped for one in group)
+            if any(len(one.path) > len(position) for one in group)
         }
         if len(labels) > 1 and inside:
             best = min(inside, key=lambda label: len(inside[label]))
@@ -207,7 +207,7 @@ def _secret(one: _Found, node: Node, annotation: Any, top: Node, path: Path) -> 
         return f"a secret needs exactly one of {_FORMS}"
     if one.kind in ("model_type", "model_attributes_type") or one.trapped:
         return f"a secret is never written into this file; name its place: {_FORMS}"
-    return f"is not the name of a secret's place ({one.error['msg']})"
+    return f"is not the name of a secret's place; wanted is {_WANTED.get(one.kind, 'a name')}"
 
 
 def _key(name: str, one: _Found) -> str:

@@ -139,11 +139,12 @@ def walk(node: Node) -> Iterator[tuple[Path, Node]]:
 
 
 _USER_INFO = re.compile(r"(://).*@", re.DOTALL)
+_QUERY = re.compile(r"\b(pass\w*|pwd|token|secret)=[^&\s]+", re.IGNORECASE)
 
 
 def mask(text: str) -> str:
     """The text without the user and password of an address in it."""
-    return _USER_INFO.sub(r"\1***@", text)
+    return _QUERY.sub(r"\1=***", _USER_INFO.sub(r"\1***@", text))
 
 
 def one_line(text: str) -> str:
