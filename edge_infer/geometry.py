@@ -33,7 +33,7 @@ class Transform:
     seen: PixelBox | None = None
     """The part of the frame that the network looked at; None: all of it."""
 
-    def boxes_to_frame(self, boxes: NDArray[np.float32]) -> NDArray[np.float32]:
+    def boxes_to_frame(self, boxes: NDArray[np.floating]) -> NDArray[np.float32]:
         """(N, 4) xyxy network pixels -> frame pixels, clipped to what the network looked at."""
         x1, y1, x2, y2 = self.seen or (0, 0, self.frame_width, self.frame_height)
         shift = np.array([self.shift_x, self.shift_y] * 2)

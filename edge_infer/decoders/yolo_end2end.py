@@ -1,0 +1,40 @@
+"""End-to-end rows: x1, y1, x2, y2, score, class, in network pixels; nothing is left to suppress."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from edge_infer.decoders.head import Candidates, Output, conclude, finite
+from edge_infer.findings import Findings
+from edge_infer.geometry import Transform
+from edge_infer.model.card import ModelCard
+from edge_infer.tensor import Tensor, TensorSpec
+
+
+class YoloEnd2End:
+    """v10 and v26 with nms=False, and exports with NMS inside: (1, rows, 6)."""
+
+    def __init__(self, card: ModelCard, outputs: tuple[TensorSpec, ...]) -> None:
+        self._card = card
+        self._output = Output(card, outputs, before=6, classes=0, layouts=("rows first",))
+
+    def decode(self, outputs: Mapping[str, Tensor], transform: Transform) -> Findings:
+        """A row whose class has no label is dropped, and said."""
+        rows = self._output.rows(outputs)
+        usable = finite(rows)
+        found = rows[usable]
+        found = found[found[:, 4] >= self._card.score_threshold]
+        class_ids = np.rint(found[:, 5])
+        known = (class_ids >= 0) & (class_ids < len(self._card.labels)) & (found[:, 5] == class_ids)
+        warnings: tuple[str, ...] = ()
+        if not known.all():
+            numbers = ", ".join(f"{number:g}" for number in np.unique(found[~known, 5])[:5])
+            labels = len(self._card.labels)
+            warnings = (
+                f"{np.count_nonzero(~known)} rows name classes ({numbers}) beyond the {labels} labels",
+            )
+        found, class_ids = found[known], class_ids[known].astype(np.intp)
+        candidates = Candidates(found[:, :4].astype(np.float64), found[:, 4], class_ids)
+        return conclude(self._card, transform, candidates, usable, suppress=False, warnings=warnings)

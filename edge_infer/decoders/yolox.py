@@ -1,0 +1,80 @@
+"""YOLOX: cx, cy, w, h, objectness, then a score a class; with the grids decoded in the graph or left raw."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edge_infer.decoders.head import Output, conclude, finite, objects
+from edge_infer.errors import ModelError
+from edge_infer.findings import Findings
+from edge_infer.geometry import Transform
+from edge_infer.model.card import ModelCard
+from edge_infer.tensor import Tensor, TensorSpec
+
+_STRIDES = ((8, 16, 32), (8, 16, 32, 64))
+
+
+class YoloX:
+    """Exported with --decode_in_inference: boxes in network pixels; (1, rows, 5 + classes)."""
+
+    def __init__(self, card: ModelCard, outputs: tuple[TensorSpec, ...]) -> None:
+        self._card = card
+        self._output = _output(card, outputs)
+
+    def decode(self, outputs: Mapping[str, Tensor], transform: Transform) -> Findings:
+        """Score = objectness x the best class."""
+        rows = self._output.rows(outputs)
+        usable = finite(rows)
+        candidates = objects(rows[:, :4], rows, usable, self._card.score_threshold)
+        return conclude(self._card, transform, candidates, usable)
+
+
+class YoloXRaw:
+    """As YOLOX is exported by default: boxes relative to their grid cells, sizes as logarithms."""
+
+    def __init__(self, card: ModelCard, outputs: tuple[TensorSpec, ...]) -> None:
+        self._card = card
+        self._output = _output(card, outputs)
+        grids = [_grid(*card.input.size, strides) for strides in _STRIDES]
+        self._grids = {len(grid): grid for grid in grids}
+        rows = self._output.shape[-2]
+        if rows is not None:
+            self._grid(rows)
+
+    def decode(self, outputs: Mapping[str, Tensor], transform: Transform) -> Findings:
+        """Score = objectness x the best class."""
+        rows = self._output.rows(outputs)
+        cell, stride = np.split(self._grid(len(rows)), [2], axis=1)
+        # a size that overflows makes its row one that is not finite
+        with np.errstate(over="ignore"):
+            boxes = np.concatenate([rows[:, :2] + cell, np.exp(rows[:, 2:4])], axis=1) * stride
+        usable = finite(rows) & finite(boxes)
+        return conclude(
+            self._card, transform, objects(boxes, rows, usable, self._card.score_threshold), usable
+        )
+
+    def _grid(self, rows: int) -> NDArray[np.float32]:
+        if rows not in self._grids:
+            height, width = self._card.input.size
+            raise ModelError(
+                f"the output {self._output.name} has {rows} rows, "
+                f"the grids of a {height}x{width} input have {' or '.join(map(str, self._grids))}",
+                hint="correct input.size or decoder in the model card",
+            )
+        return self._grids[rows]
+
+
+def _output(card: ModelCard, outputs: tuple[TensorSpec, ...]) -> Output:
+    return Output(card, outputs, before=5, classes=len(card.labels), layouts=("rows first",))
+
+
+def _grid(height: int, width: int, strides: Sequence[int]) -> NDArray[np.float32]:
+    """(rows, 3): column, row and stride of every cell, in the order of the output."""
+    grids = []
+    for stride in strides:
+        y, x = np.mgrid[: height // stride, : width // stride]
+        grids.append(np.stack([x.ravel(), y.ravel(), np.full(x.size, stride)], axis=1))
+    return np.concatenate(grids).astype(np.float32)
