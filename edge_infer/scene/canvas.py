@@ -99,5 +99,6 @@ def ramp(value: Plane, low: float, high: float) -> Plane:
 
 def bell(value: Plane, center: Plane | float, width: float) -> Plane:
     """1 at ``center``, 0 far from it."""
-    t: Plane = (value - center) / width
-    return np.exp(-t * t)
+    t = (value - center) / width
+    curve: Plane = np.exp(-t * t)
+    return curve
