@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Annotated, ClassVar, Protocol
+
+from pydantic import Field
 
 from edge_infer.frame import Frame
 from edge_infer.settings import Secrets, Settings
@@ -33,8 +35,11 @@ class Source(Protocol):
 class SourceSettings(Settings):
     """What every camera has in the site's YAML; a source adds ``type: Literal[...]`` and its own keys."""
 
-    max_age_s: float = 1.0
+    max_age_s: Annotated[float, Field(gt=0)] = 1.0
     """A live frame older than this is never judged."""
+
+    has_line: ClassVar[bool] = False
+    """True: the camera has a line of its own (a light barrier) that ``trigger: {type: camera}`` can use."""
 
     @property
     def recorded(self) -> bool:

@@ -6,7 +6,7 @@ import math
 import threading
 import time
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -35,6 +35,8 @@ class Synthetic(SourceSettings):
     """Play the recording as a live camera: at its own pace, the newest frame wins."""
     loop: bool = False
     """Begin the recording again when it has ended; live."""
+
+    has_line: ClassVar[bool] = True
 
     @model_validator(mode="after")
     def _something_to_play(self) -> Synthetic:

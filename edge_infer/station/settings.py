@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from edge_infer import geometry
 from edge_infer.geometry import PixelBox
@@ -74,20 +74,36 @@ class StationSettings(Settings):
     line_stop: LineStop | None = None
     """That many NOK or UNDEFINED in a row are an event."""
 
-    @model_validator(mode="after")
-    def _fits_the_trigger(self) -> StationSettings:
-        if self.trigger.triggered:
-            if self.confirm is not None:
-                raise ValueError("confirm would mix parts on a triggered station; remove it")
-            if self.publish != "every":
-                raise ValueError("a triggered station publishes every part; remove publish")
-            if self.hold_s:
-                raise ValueError("hold_s would mix parts on a triggered station; remove it")
-        names = [rule.name for rule in self.rules]
-        for name in names:
-            if names.count(name) > 1:
-                raise ValueError(f"two rules are named {name}")
-        return self
+    # each at its own key, and told even where another key is wrong
+    @field_validator("rules")
+    @classmethod
+    def _names_once(cls, rules: tuple[CountRule, ...]) -> tuple[CountRule, ...]:
+        names = [rule.name for rule in rules]
+        twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+        if twice:
+            raise ValueError(f"two rules are named {', '.join(twice)}")
+        return rules
+
+    @field_validator("confirm")
+    @classmethod
+    def _confirm_fits_the_trigger(cls, confirm: Confirm | None, info: ValidationInfo) -> Confirm | None:
+        if confirm is not None and _is_triggered(info):
+            raise ValueError("confirm would mix parts on a triggered station; remove it")
+        return confirm
+
+    @field_validator("hold_s")
+    @classmethod
+    def _hold_fits_the_trigger(cls, hold_s: float, info: ValidationInfo) -> float:
+        if hold_s and _is_triggered(info):
+            raise ValueError("hold_s would mix parts on a triggered station; remove it")
+        return hold_s
+
+    @field_validator("publish")
+    @classmethod
+    def _publish_fits_the_trigger(cls, publish: Publish, info: ValidationInfo) -> Publish:
+        if publish != "every" and _is_triggered(info):
+            raise ValueError("a triggered station publishes every part; remove publish")
+        return publish
 
     @property
     def answer_within_s(self) -> float | None:
@@ -95,3 +111,8 @@ class StationSettings(Settings):
         if self.deadline_ms is not None:
             return self.deadline_ms / 1000
         return 2.0 if self.trigger.triggered else None
+
+
+def _is_triggered(info: ValidationInfo) -> bool:
+    trigger = info.data.get("trigger")
+    return isinstance(trigger, TriggerSettings) and trigger.triggered
