@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Annotated, Protocol
+
+from pydantic import Field
 
 from edge_infer.model.card import ModelCard
 from edge_infer.settings import Settings
@@ -37,10 +39,16 @@ class Backend(Protocol):
 
 
 class BackendSettings(Settings):
-    """What every backend has; a backend adds ``type: Literal[...]`` and its own keys."""
+    """What every backend has; a backend narrows ``type`` to its name and adds its own keys."""
 
-    device: str = "CPU"
+    type: str
+    """The name in ``BACKENDS``."""
+    device: Annotated[str, Field(min_length=1)] = "CPU"
     """A device name of the runtime: CPU, GPU, NPU."""
+    fallback: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    """Devices to try in this order where the device is not there or cannot run the network; else it fails."""
+    requests: Annotated[int, Field(ge=1, le=16)] = 1
+    """How many frames may be in the network at once."""
 
     def open(self, card: ModelCard) -> Backend:
         """Load and compile. ModelError: the file cannot be used; BackendError: the device is not there."""

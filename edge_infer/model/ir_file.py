@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from xml.etree.ElementTree import Element, TreeBuilder
@@ -143,12 +143,17 @@ def _output(path: Path, index: int, layer: Element, names: tuple[str, ...]) -> T
         raise damaged(path, "OpenVINO network", f"the output {layer.get('name')} has no shape")
     shape = tuple(_sizes(size.text or "" for size in port.findall("dim")))
     known = _names(layer.get("output_names")) or names
-    return TensorSpec(output_name(index, known), shape, _dtype(port.get("precision")))
+    name = output_name(index, layer.get("name", ""), known)
+    return TensorSpec(name, shape, _dtype(port.get("precision")))
 
 
-def output_name(index: int, names: tuple[str, ...]) -> str:
-    """One name for an output that may have several or none."""
-    return min(names) if names else f"output{index}"
+def output_name(index: int, result: str, names: Collection[str]) -> str:
+    """One name for an output that may have several or none; ``result`` is what its Result layer is called.
+
+    Of several names that is the original one, which the file of another format has too.
+    """
+    original = result.partition("/sink_port_")[0]
+    return original if original in names else min(names, default=f"output{index}")
 
 
 def _sizes(texts: Iterator[str] | list[str]) -> Iterator[int | None]:

@@ -20,7 +20,7 @@ _ONNX_DOMAINS = ("", "ai.onnx")
 def read_onnx(path: Path) -> NetworkFile:
     """Read ``path``; ModelError where it cannot be a network that runs here."""
     import onnx
-    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # its wheel has no types
+    from google.protobuf.message import DecodeError
 
     try:
         model = onnx.load_model(path, load_external_data=False)

@@ -1,0 +1,226 @@
+"""OpenVINO."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from edge_infer.backends import BackendSettings
+from edge_infer.backends.common import (
+    first_that_opens,
+    network_picture,
+    picture_shape,
+    reason,
+    refuse_misfits,
+)
+from edge_infer.errors import BackendError, ModelError
+from edge_infer.model.card import ModelCard
+from edge_infer.model.ir_file import output_name
+from edge_infer.tensor import PictureSpec, Tensor, TensorSpec
+
+if TYPE_CHECKING:
+    import openvino
+
+_VIRTUAL = ("AUTO", "MULTI", "HETERO")
+_UNTOUCHED = (1.0, (0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
+
+
+class OpenVino(BackendSettings):
+    """``backend: {type: openvino, ...}``. Runs .onnx and .xml files."""
+
+    type: Literal["openvino"] = "openvino"
+    """openvino."""
+
+    def open(self, card: ModelCard) -> OpenVinoBackend:
+        """ModelError: the file cannot be used; BackendError: the device is not there or cannot run it."""
+        return first_that_opens(
+            (self.device, *self.fallback),
+            lambda device: OpenVinoBackend(card, self.device, device, self.requests),
+        )
+
+
+class OpenVinoBackend:
+    """One compiled network and a pool of requests.
+
+    Type, layout, colour, scale, mean and std are part of the compiled network; a uint8 picture remains.
+    """
+
+    def __init__(self, card: ModelCard, requested: str, device: str, requests: int) -> None:
+        core = _core()
+        _refuse_absent(core, device)
+        network = _read(core, card)
+        picture = _fold_preprocessing(card, network)
+        try:
+            compiled = core.compile_model(network, device.upper(), {"PERFORMANCE_HINT": "LATENCY"})
+        except RuntimeError as error:
+            raise BackendError(
+                f"OpenVINO cannot run {card.network} on {device}: {reason(error)}",
+                hint=f"devices on this machine: {', '.join(core.available_devices)}",
+            ) from error
+        self.inputs: tuple[TensorSpec, ...] = (picture,)
+        self.outputs = tuple(_spec(index, port) for index, port in enumerate(compiled.outputs))
+        self.requests = requests
+        self.requested = requested
+        # (CPU): the helper of a device that could not be compiled for
+        running = [str(name).strip("()") for name in compiled.get_property("EXECUTION_DEVICES")]
+        self.running = ",".join(running)
+        self._closed = False
+        # requests keep the compiled network alive; None: closed
+        self._free: SimpleQueue[Any] = SimpleQueue()
+        for _ in range(requests):
+            self._free.put(compiled.create_infer_request())
+
+    def infer(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """One tensor an output, the caller's to keep."""
+        refuse_misfits(self.inputs, tensors)
+        with self._request() as request:
+            try:
+                # share_outputs would give views that the next picture overwrites
+                answers = request.infer(
+                    [tensors[self.inputs[0].name]], share_inputs=True, share_outputs=False
+                )
+            except RuntimeError as error:
+                raise BackendError(f"OpenVINO failed on {self.running}: {reason(error)}") from error
+            return {spec.name: answers[index] for index, spec in enumerate(self.outputs)}
+
+    def close(self) -> None:
+        """Safe to call twice."""
+        self._closed = True
+        while not self._free.empty():
+            self._free.get()
+        self._free.put(None)
+
+    @contextmanager
+    def _request(self) -> Iterator[Any]:
+        request = self._free.get()
+        if request is None:
+            self._free.put(None)
+            raise BackendError("the OpenVINO backend is closed")
+        try:
+            yield request
+        finally:
+            if not self._closed:
+                self._free.put(request)
+
+
+@cache
+def _core() -> openvino.Core:
+    """One for the process: it holds the plug-ins and what is set for a device, behind AUTO too."""
+    try:
+        import openvino
+    except ImportError as error:
+        raise BackendError(f"OpenVINO cannot be loaded: {error}", hint="pip install openvino") from error
+
+    core = openvino.Core()
+    # A weights file that is replaced in place must not change under a running network.
+    core.set_property({"ENABLE_MMAP": False})
+    if "CPU" in core.available_devices:
+        # f32: some CPUs take bf16 by themselves, and the same frame would give another answer.
+        # Pinning puts the threads of every network on the same first cores.
+        core.set_property("CPU", {"INFERENCE_PRECISION_HINT": "f32", "ENABLE_CPU_PINNING": False})
+    return core
+
+
+def _refuse_absent(core: openvino.Core, device: str) -> None:
+    """BackendError where a device that is named is not there: AUTO:NPU,CPU would silently run on the CPU."""
+    kind, _, named = device.upper().partition(":")
+    there = [name.upper() for name in core.available_devices]
+    if kind in _VIRTUAL:
+        names = [name.partition("(")[0].strip() for name in named.split(",")] if named else []
+    else:
+        names = [device.upper()]
+    absent = [name for name in names if not _is_there(name, there)]
+    if absent or (kind in _VIRTUAL and not names and kind != "AUTO"):
+        raise BackendError(
+            f"OpenVINO has no device {', '.join(absent) or device} here",
+            hint=f"devices on this machine: {', '.join(core.available_devices)}",
+        )
+
+
+def _is_there(name: str, there: list[str]) -> bool:
+    # GPU stands for GPU.0; GPU.1 is another one
+    return any(name == device or device.startswith(f"{name}.") for device in there) or (
+        name.endswith(".0") and name.removesuffix(".0") in there
+    )
+
+
+def _read(core: openvino.Core, card: ModelCard) -> openvino.Model:
+    """With every size fixed: no runtime folds a free one, and an accelerator takes none."""
+    from openvino import PartialShape
+
+    try:
+        network = core.read_model(card.network)
+        port = _picture_port(card, network)
+        shape = picture_shape(card, _spec(0, port))
+        if port.partial_shape != PartialShape(list(shape)):
+            network.reshape({port: PartialShape(list(shape))})
+    except RuntimeError as error:
+        raise ModelError(
+            f"OpenVINO cannot use {card.network}: {reason(error)}",
+            hint="export it again, or try the other backend",
+        ) from error
+    return network
+
+
+def _picture_port(card: ModelCard, network: openvino.Model) -> Any:
+    for port in network.inputs:
+        if card.input.name in (port.get_names() or {port.node.friendly_name}):
+            return port
+    raise ModelError(f"OpenVINO finds no input {card.input.name} in {card.network}")
+
+
+def _fold_preprocessing(card: ModelCard, network: openvino.Model) -> PictureSpec:
+    """Make the network take uint8 NHWC, BGR unless it is grey; say what remains."""
+    from openvino import Layout, Type
+    from openvino.preprocess import ColorFormat, PrePostProcessor
+
+    port = _picture_port(card, network)
+    left = network_picture(card, _spec(0, port))
+    gray = card.input.color == "gray"
+    processor = PrePostProcessor(network)
+    picture = processor.input(network.inputs.index(port))
+    picture.tensor().set_element_type(Type.u8).set_layout(Layout("NHWC"))
+    picture.model().set_layout(Layout(card.input.layout.upper()))
+    steps = picture.preprocess()
+    if not gray:
+        picture.tensor().set_color_format(ColorFormat.BGR)
+    if card.input.color == "rgb":
+        steps.convert_color(ColorFormat.RGB)
+    if port.element_type != Type.u8:
+        steps.convert_element_type(Type.f32)
+        steps.scale(card.input.scale)
+        steps.mean(list(card.input.mean)).scale(list(card.input.std))
+        steps.convert_element_type(port.element_type)
+    for index, output in enumerate(network.outputs):
+        if output.element_type == Type.f16:
+            # decoders are given float32 whatever the network computes in
+            processor.output(index).tensor().set_element_type(Type.f32)
+    try:
+        processor.build()
+    except RuntimeError as error:
+        raise ModelError(f"OpenVINO cannot take pictures for {card.network}: {reason(error)}") from error
+    channels = 1 if gray else 3
+    scale, mean, std = _UNTOUCHED
+    return PictureSpec(
+        name=card.input.name,
+        shape=(left.shape[0], left.height, left.width, channels),
+        dtype="uint8",
+        layout="nhwc",
+        height=left.height,
+        width=left.width,
+        color="gray" if gray else "bgr",
+        scale=scale,
+        mean=mean[:channels],
+        std=std[:channels],
+    )
+
+
+def _spec(index: int, port: Any) -> TensorSpec:
+    shape = tuple(side.get_length() if side.is_static else None for side in port.partial_shape)
+    name = output_name(index, port.node.friendly_name, port.get_names())
+    return TensorSpec(name, shape, np.dtype(port.element_type.to_dtype()).name)

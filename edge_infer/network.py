@@ -1,0 +1,107 @@
+"""One network as a station uses it: a frame goes in, findings in the frame's pixels come out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edge_infer.backends import Backend, BackendSettings
+from edge_infer.decoders import DECODERS, Decoder
+from edge_infer.errors import BackendError, ModelError
+from edge_infer.findings import Findings
+from edge_infer.model.card import ModelCard
+from edge_infer.preprocess import Preprocess
+from edge_infer.registry import resolve
+from edge_infer.result import Device, ModelIdentity
+from edge_infer.tensor import PictureSpec, Tensor, TensorSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Inference:
+    """What one frame gave, and how long each step took."""
+
+    findings: Findings
+    preprocess_ms: float
+    infer_ms: float
+    postprocess_ms: float
+
+
+class Network:
+    """Preprocessing, one backend and one decoder. ``requests`` threads may be inside ``infer`` at once."""
+
+    def __init__(self, card: ModelCard, backend_name: str, backend: Backend) -> None:
+        """Made by ``open``; ModelError where the network is not what the card says."""
+        picture = _picture(card, backend)
+        self.card = card
+        self.backend_name = backend_name
+        self.device = Device(requested=backend.requested, running=backend.running)
+        self.identity = ModelIdentity(name=card.name, version=card.version, sha256=card.sha256)
+        self.requests = backend.requests
+        self._backend = backend
+        self._input = picture.name
+        self._batch = picture.shape[0] or 1
+        self._preprocess = Preprocess(card.input, picture)
+        decoder: Callable[[ModelCard, tuple[TensorSpec, ...]], Decoder] = resolve(DECODERS, card.decoder)
+        self._decoder = decoder(card, tuple(self._one(spec) for spec in backend.outputs))
+
+    @classmethod
+    def open(cls, card: ModelCard, backend: BackendSettings) -> Network:
+        """Load and compile. ModelError: the file cannot be used; BackendError: the device is not there."""
+        opened = backend.open(card)
+        try:
+            return cls(card, backend.type, opened)
+        except BaseException:
+            opened.close()
+            raise
+
+    def infer(self, pixels: NDArray[np.uint8], region: tuple[int, int, int, int] | None = None) -> Inference:
+        """``pixels`` BGR (H, W, 3), never written to; only ``region`` (x1, y1, x2, y2) is looked at.
+
+        BackendError where the runtime fails.
+        """
+        start = time.perf_counter()
+        tensor, transform = self._preprocess(pixels, region)
+        prepared = time.perf_counter()
+        outputs = self._backend.infer({self._input: tensor})
+        answered = time.perf_counter()
+        findings = self._decoder.decode(self._first(outputs), transform)
+        end = time.perf_counter()
+        return Inference(
+            findings, (prepared - start) * 1000, (answered - prepared) * 1000, (end - answered) * 1000
+        )
+
+    def close(self) -> None:
+        """Safe to call twice."""
+        self._backend.close()
+
+    def _one(self, spec: TensorSpec) -> TensorSpec:
+        """An output as decoders see it: of one picture."""
+        if self._batch > 1 and spec.shape[:1] == (self._batch,):
+            return replace(spec, shape=(1, *spec.shape[1:]))
+        return spec
+
+    def _first(self, outputs: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        if self._batch == 1:
+            return outputs
+        return {
+            name: tensor[:1] if tensor.shape[:1] == (self._batch,) else tensor
+            for name, tensor in outputs.items()
+        }
+
+
+def _picture(card: ModelCard, backend: Backend) -> PictureSpec:
+    """The input that takes the picture; every other one is a question nobody answered."""
+    pictures = [spec for spec in backend.inputs if isinstance(spec, PictureSpec)]
+    others = [spec.name for spec in backend.inputs if not isinstance(spec, PictureSpec)]
+    if others:
+        raise ModelError(
+            f"{card.network}: nobody knows what to feed to the network's inputs {', '.join(others)}",
+            hint="export it with the picture as its only input",
+        )
+    if not pictures:
+        raise BackendError(f"{card.network}: the backend offers no input for the picture")
+    return pictures[0]
