@@ -35,7 +35,8 @@ class Engine:
     def __init__(self, name: str, network: Network) -> None:
         self.network = network
         self._feeds: list[Feed] = []
-        self._turn = 0
+        self._turns = {"take_triggered": 0, "take_newest": 0}
+        """Whose turn it is, for each kind of its own: a part must not cost its station a live frame."""
         self._wake = threading.Condition()
         self._stopping = False
         self._threads = [
@@ -78,12 +79,17 @@ class Engine:
     def _next(self) -> Work | None:
         with self._wake:
             while not self._stopping:
-                for take in ("take_triggered", "take_newest"):
-                    for i in range(len(self._feeds)):
-                        turn = (self._turn + i) % len(self._feeds)
-                        work: Work | None = getattr(self._feeds[turn], take)()
-                        if work is not None:
-                            self._turn = turn + 1
-                            return work
+                for take in self._turns:
+                    if (work := self._take(take)) is not None:
+                        return work
                 self._wake.wait()
             return None
+
+    def _take(self, take: str) -> Work | None:
+        for i in range(len(self._feeds)):
+            turn = (self._turns[take] + i) % len(self._feeds)
+            work: Work | None = getattr(self._feeds[turn], take)()
+            if work is not None:
+                self._turns[take] = turn + 1
+                return work
+        return None

@@ -17,7 +17,7 @@ from edge_infer.engine import Engine
 from edge_infer.errors import EdgeInferError
 from edge_infer.frame import PartTrigger
 from edge_infer.jobs import Jobs
-from edge_infer.model.card_file import load_model
+from edge_infer.model.load import load_model
 from edge_infer.mqtt.publisher import Publisher
 from edge_infer.network import Network
 from edge_infer.outbox import Outbox

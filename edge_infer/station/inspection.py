@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from edge_infer.findings import Detection
 from edge_infer.frame import Frame, PartTrigger
 from edge_infer.network import Inference
 from edge_infer.result import (
@@ -76,14 +77,7 @@ class Inspection:
             decision=verdict.decision,
             reasons=verdict.reasons,
             rules=verdict.rules,
-            result_content=tuple(
-                DetectionContent(
-                    label=one.label,
-                    score=round(one.score, 4),
-                    box=tuple(round(value, 1) for value in one.box),
-                )
-                for one in found or ()
-            ),
+            result_content=tuple(_content(one) for one in found or ()),
             captured_at=self.frame.captured_at if self.frame else None,
             age_ms=round(self.age_ms, 1) if self.age_ms is not None else None,
             frame_seq=self.frame.seq if self.frame else None,
@@ -102,6 +96,11 @@ class Inspection:
             clock=Clock(synced=synced),
             warnings=inference.findings.warnings if inference else (),
         )
+
+
+def _content(found: Detection) -> DetectionContent:
+    x1, y1, x2, y2 = (round(value, 1) for value in found.box)
+    return DetectionContent(label=found.label, score=round(found.score, 4), box=(x1, y1, x2, y2))
 
 
 def _state(verdict: Verdict) -> ResultState:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -36,7 +37,7 @@ class Scripted:
         self.answer: Callable[[NDArray[np.uint8]], Findings] = lambda _: CAP
         self.seen: list[float] = []
 
-    def infer(self, pixels: NDArray[np.uint8], region: object = None) -> Inference:
+    def infer(self, pixels: NDArray[np.uint8], _region: object = None) -> Inference:
         self.begun.release()
         assert self.go.wait(10)
         self.seen.append(float(pixels[0, 0, 0]))
@@ -93,8 +94,6 @@ class Line:
     """One station with its engine."""
 
     def __init__(self, network: Scripted, *, recorded: bool = False, start: bool = True, **keys: Any) -> None:
-        import json
-
         text = json.dumps({"camera": "cam", "model": "m", "rules": RULES, **keys})
         self.box = Box()
         self.station = Station(
@@ -356,7 +355,12 @@ def test_triggered_frames_come_before_live_ones_and_stations_take_turns(network:
     network.go.clear()
     engine.start()
     order: list[str] = []
-    network.answer = lambda pixels: order.append({50: "one", 60: "two", 70: "part"}[len(pixels)]) or CAP  # type: ignore[func-returns-value]
+
+    def answer(pixels: NDArray[np.uint8]) -> Findings:
+        order.append({50: "one", 60: "two", 70: "part"}[len(pixels)])
+        return CAP
+
+    network.answer = answer
     one.station.offer(frame(1, size=(50, 50), time_s=now()))
     assert network.begun.acquire(timeout=5)
     one.station.offer(frame(2, size=(50, 50), time_s=now()))
