@@ -1,0 +1,154 @@
+"""A live camera's driver in a thread of its own, so that limits hold even where the driver hangs."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edge_infer.errors import SourceError, SourceStalledError
+from edge_infer.frame import Frame
+
+log = logging.getLogger(__name__)
+
+GRACE_S = 0.5
+"""How much later than the driver's own limit ours ends a wait, so that the driver's better text wins."""
+CLOSE_S = 1.0
+"""How long ``close`` waits for the driver to let go."""
+
+
+class Capture(NamedTuple):
+    """One image as the driver gives it."""
+
+    pixels: NDArray[np.uint8]
+    """(height, width, 3) BGR."""
+    time_s: float
+    """When it was taken, monotonic clock."""
+    damaged: str | None = None
+
+
+class Driver(Protocol):
+    """What talks to one camera; only ever called by one thread. It may hang."""
+
+    def capture(self) -> Capture | None:
+        """The next image; None for a sign of life without one. SourceError where the camera is lost."""
+
+    def close(self) -> None:
+        """Give the camera back."""
+
+
+class DriverSource:
+    """A Source over a driver that may hang.
+
+    The thread always drains the driver, whose own buffers would hand out ever older frames, and holds only
+    the newest: a slow reader sees gaps in ``seq``, never an old frame. A driver that hangs is left behind
+    with its thread, which closes it as soon as it comes back.
+    """
+
+    def __init__(
+        self, camera: str, connect: Callable[[], Driver], *, open_timeout_s: float, read_timeout_s: float
+    ) -> None:
+        """Waits until ``connect`` has opened the camera. SourceError from it, or where it takes too long."""
+        self._camera = camera
+        self._connect = connect
+        self._read_timeout_s = read_timeout_s
+        self._changed = threading.Condition()
+        self._connected = False
+        self._closed = False
+        self._failure: Exception | None = None
+        self._newest: Frame | None = None
+        self._alive_s = time.monotonic()
+        self._thread = threading.Thread(target=self._run, name=f"driver-{camera}", daemon=True)
+        self._thread.start()
+        with self._changed:
+            self._changed.wait_for(lambda: self._connected or self._failure, open_timeout_s + GRACE_S)
+            if self._connected:
+                return
+            self._closed = True
+            self._raise_failure()
+        raise SourceError(
+            f"camera {camera} did not open within {open_timeout_s:g} s",
+            hint="is it switched on, is the cable in, is the address right?",
+        )
+
+    def read(self, timeout_s: float) -> Frame | None:
+        """The newest frame that was not read yet, see Source."""
+        with self._changed:
+            silence_s = self._alive_s + self._read_timeout_s + GRACE_S - time.monotonic()
+            self._changed.wait_for(
+                lambda: self._closed or self._newest or self._failure, min(timeout_s, max(0.0, silence_s))
+            )
+            if self._closed:
+                raise SourceError(f"camera {self._camera} is closed")
+            if self._newest is not None:
+                frame, self._newest = self._newest, None
+                return frame
+            self._raise_failure()
+            silent_s = time.monotonic() - self._alive_s
+        if silent_s >= self._read_timeout_s:
+            raise SourceError(
+                f"camera {self._camera}: nothing came for {silent_s:.1f} s",
+                hint="is it switched on, is the cable in?",
+            )
+        raise SourceStalledError(f"camera {self._camera}: no frame for {silent_s:.1f} s")
+
+    def close(self) -> None:
+        """End a pending read, let the camera go; a driver that hangs is left behind."""
+        with self._changed:
+            was_closed, self._closed = self._closed, True
+            self._newest = None
+            self._changed.notify_all()
+        self._thread.join(CLOSE_S)
+        if self._thread.is_alive() and not was_closed:
+            log.warning("camera %s: its driver hangs and is left behind", self._camera)
+
+    def _raise_failure(self) -> None:
+        if isinstance(self._failure, SourceError):
+            # a copy: one error raised again and again would drag a growing traceback along
+            raise type(self._failure)(self._failure.message, hint=self._failure.hint)
+        if self._failure is not None:
+            raise self._failure
+
+    def _run(self) -> None:
+        driver: Driver | None = None
+        try:
+            driver = self._connect()
+            with self._changed:
+                self._connected = True
+                self._alive_s = time.monotonic()
+                self._changed.notify_all()
+            seq = 0
+            while not self._closed:
+                if (capture := driver.capture()) is not None:
+                    seq += 1
+                    self._give(capture, seq)
+                self._alive_s = time.monotonic()
+        except Exception as error:  # noqa: BLE001 - nothing may be lost in this thread: the reader raises it
+            with self._changed:
+                self._failure = error
+                self._changed.notify_all()
+        finally:
+            if driver is not None:
+                driver.close()
+
+    def _give(self, capture: Capture, seq: int) -> None:
+        capture.pixels.flags.writeable = False
+        age_s = max(0.0, time.monotonic() - capture.time_s)
+        frame = Frame(
+            camera=self._camera,
+            seq=seq,
+            pixels=capture.pixels,
+            time_s=capture.time_s,
+            captured_at=datetime.now(UTC) - timedelta(seconds=age_s),
+            damaged=capture.damaged,
+        )
+        with self._changed:
+            if not self._closed:
+                self._newest = frame
+                self._changed.notify_all()

@@ -1,0 +1,288 @@
+"""Network cameras over RTSP."""
+
+from __future__ import annotations
+
+import errno
+import socket
+import time
+from collections import deque
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Literal
+from urllib.parse import quote, urlsplit
+
+from pydantic import ConfigDict, Field, field_validator, model_validator
+
+from edge_infer.errors import EdgeInferError, SourceError
+from edge_infer.settings import Secret, Secrets
+from edge_infer.sources import Source, SourceSettings
+from edge_infer.sources._driver import Capture, DriverSource
+from edge_infer.sources._video import Damage, Pixels, seconds
+
+if TYPE_CHECKING:
+    from av import Packet, VideoStream
+    from av.container import InputContainer
+    from av.error import FFmpegError
+
+
+class Rtsp(SourceSettings):
+    """``{type: rtsp, url: "rtsp://10.0.0.9/stream", ...}``."""
+
+    # an address with a password in it is refused, and must not be printed by the refusal
+    model_config = ConfigDict(hide_input_in_errors=True)
+
+    type: Literal["rtsp"]
+    url: str
+    """rtsp://HOST[:PORT]/PATH, without user and password."""
+    user: str | None = None
+    """For basic and digest authentication; written as it is, not percent-encoded."""
+    password: Secret | None = None
+    transport: Literal["tcp", "udp"] = "tcp"
+    """udp loses packets where the network is busy; the frames spoilt by that are UNDEFINED `damaged`."""
+    open_timeout_s: float = Field(default=5.0, gt=0, le=60)
+    """From the first packet to a decodable stream."""
+    read_timeout_s: float = Field(default=5.0, gt=0, le=60)
+    """A camera that sends nothing for so long is lost."""
+
+    @field_validator("url")
+    @classmethod
+    def _an_address_without_secrets(cls, url: str) -> str:
+        try:
+            parts = urlsplit(url)
+            host, port = parts.hostname, parts.port
+        except ValueError:
+            host, port = None, None
+        if not host or port == 0 or parts.scheme != "rtsp":
+            raise ValueError("is not an RTSP address; write rtsp://HOST:PORT/PATH")
+        if parts.username is not None or parts.password is not None:
+            raise ValueError("must not hold user and password; they have keys of their own beside it")
+        return url
+
+    @model_validator(mode="after")
+    def _password_of_somebody(self) -> Rtsp:
+        if self.password is not None and not self.user:
+            raise ValueError("a password needs its user")
+        return self
+
+    @property
+    def address(self) -> str:
+        """For people: without what stands behind ``?``, where some cameras take a token."""
+        parts = urlsplit(self.url)
+        return f"{parts.scheme}://{parts.netloc}{parts.path}"
+
+    def open(self, camera: str, secrets: Secrets) -> Source:
+        """Connect, authenticate, find the video stream."""
+        try:
+            password = secrets.read(self.password) if self.password else None
+        except EdgeInferError as error:
+            raise SourceError(f"camera {camera}: {error.message}", hint=error.hint) from error
+        return DriverSource(
+            camera,
+            lambda: _Stream(self, camera, password),
+            open_timeout_s=self.open_timeout_s,
+            read_timeout_s=self.read_timeout_s,
+        )
+
+
+class CaptureClock:
+    """When a frame was taken, from its timestamp and its arrival.
+
+    The two clocks differ by an offset that is smallest for the frame that waited least on its way. Measured
+    against that, a frame that was held up somewhere is known to be old: a frame that lay in a buffer during
+    a stall does not come out as new.
+    """
+
+    WINDOW_S = 15.0
+    """The offset is the smallest of one to two windows, so that clocks may drift."""
+    JUMP_S = 5.0
+    """A timestamp that runs ahead of its arrival by this much began anew."""
+
+    def __init__(self) -> None:
+        self._since_s = 0.0
+        self._offset_s: float | None = None
+        self._before_s: float | None = None
+        self._last_pts_s: float | None = None
+
+    def taken(self, pts_s: float | None, arrived_s: float) -> float:
+        """Monotonic seconds, never later than ``arrived_s``."""
+        if pts_s is None:
+            return arrived_s
+        offset_s = arrived_s - pts_s
+        if self._last_pts_s is not None and pts_s < self._last_pts_s - self.JUMP_S:
+            self._offset_s = self._before_s = None
+        self._last_pts_s = pts_s
+        if self._offset_s is not None and arrived_s - self._since_s > self.WINDOW_S:
+            self._before_s, self._offset_s = self._offset_s, None
+        if self._offset_s is None:
+            self._since_s, self._offset_s = arrived_s, offset_s
+        self._offset_s = min(self._offset_s, offset_s)
+        smallest_s = self._offset_s if self._before_s is None else min(self._offset_s, self._before_s)
+        return pts_s + smallest_s
+
+
+class _Stream:
+    """One connection. Every wait in it has a limit, held by the library's interrupt."""
+
+    def __init__(self, settings: Rtsp, camera: str, password: str | None) -> None:
+        self._settings = settings
+        self._camera = camera
+        self._container = self._connect(password)
+        if not self._container.streams.video:
+            self._container.close()
+            raise SourceError(
+                f"camera {camera}: {settings.address} has no video stream",
+                hint="look up the path of the video stream in the camera's manual",
+            )
+        self._stream = self._container.streams.video[0]
+        # AUTO would decode several frames at once and hand each out that many frames late
+        self._stream.thread_type = "SLICE"
+        # but for MJPEG, a frame is known to be complete only when the next one begins
+        self._held_back = self._stream.codec_context.name != "mjpeg"
+        self._packets = self._container.demux(self._stream)
+        self._pixels = Pixels()
+        self._damage = Damage()
+        self._clock = CaptureClock()
+        self._first_s: float | None = None
+        self._fresh = False
+        self._ready: deque[Capture] = deque()
+
+    def capture(self) -> Capture | None:
+        """See Driver."""
+        if not self._ready:
+            asked_s = time.monotonic()
+            packet = self._next_packet()
+            came_s = time.monotonic()
+            if came_s - asked_s >= self._settings.read_timeout_s:
+                # at its limit the library first gives what it still holds, and reports the silence at the
+                # next call, as long again
+                raise self._silent()
+            self._ready.extend(self._decode(packet, asked_s, came_s))
+        return self._ready.popleft() if self._ready else None
+
+    def close(self) -> None:
+        """See Driver."""
+        self._container.close()
+
+    def _connect(self, password: str | None) -> InputContainer:
+        import av
+
+        settings = self._settings
+        asked_s = time.monotonic()
+        try:
+            container = av.open(
+                _with_credentials(settings.url, settings.user, password),
+                mode="r",
+                options={
+                    "rtsp_transport": settings.transport,
+                    "allowed_media_types": "video",
+                    # only as much as it needs to see the kind of stream: 0.2 s instead of 1.1 s
+                    "analyzeduration": "100000",
+                    "probesize": "32768",
+                },
+                timeout=(settings.open_timeout_s, settings.read_timeout_s),
+            )
+        except av.FFmpegError as error:
+            failure = self._not_opened(error, time.monotonic() - asked_s)
+        else:
+            self._opened_s = time.monotonic()
+            self._opened_in_s = self._opened_s - asked_s
+            return container
+        # outside of `except`, with no link to it: the library's error holds the address with the password
+        raise failure
+
+    def _next_packet(self) -> Packet[VideoStream]:
+        import av
+
+        failure: SourceError
+        try:
+            packet = next(self._packets, None)
+        except av.error.ExitError:
+            failure = self._silent()
+        except av.FFmpegError as error:
+            failure = self._lost(error.strerror or "the connection broke")
+        else:
+            if packet is not None and packet.size:
+                return packet
+            failure = self._lost("the camera ended the stream")
+        raise failure  # see _connect
+
+    def _decode(self, packet: Packet[VideoStream], asked_s: float, came_s: float) -> Iterator[Capture]:
+        import av
+
+        if packet.is_corrupt:
+            self._damage.lose("data was lost on the way", packet.pts)
+        try:
+            frames = packet.decode()
+        except av.FFmpegError:
+            # the connection is sound: the next key frame mends the picture
+            self._damage.lose("data arrived broken", packet.pts)
+            return
+        for frame in frames:
+            damaged = self._damage.of(frame)
+            pts_s = seconds(frame, self._stream.time_base)
+            if self._is_fresh(pts_s, came_s):
+                # a frame that was held back was complete when the wait for the next one began
+                taken_s = self._clock.taken(pts_s, asked_s if self._held_back else came_s)
+                yield Capture(self._pixels.of(frame), taken_s, damaged)
+
+    def _is_fresh(self, pts_s: float | None, came_s: float) -> bool:
+        """False for frames from before the stream was open: they lay there for nobody knows how long."""
+        if self._first_s is None:
+            self._first_s = pts_s
+        if not self._fresh:
+            since_s = (
+                came_s - self._opened_s if pts_s is None or self._first_s is None else pts_s - self._first_s
+            )
+            self._fresh = since_s >= self._opened_in_s
+        return self._fresh
+
+    def _silent(self) -> SourceError:
+        return self._lost(f"it sent nothing for {self._settings.read_timeout_s:g} s")
+
+    def _lost(self, why: str) -> SourceError:
+        return SourceError(
+            f"camera {self._camera}: lost {self._settings.address}: {why}",
+            hint="is it switched on, is the cable in?",
+        )
+
+    def _not_opened(self, error: FFmpegError, after_s: float) -> SourceError:
+        """What the library's error means. Only its number is safe to use: its text holds the password."""
+        from av import error as av
+
+        settings = self._settings
+        host = urlsplit(settings.url).hostname or ""
+        hint = "is it switched on, is the cable in, is the address right?"
+        if isinstance(error, av.HTTPUnauthorizedError | av.HTTPForbiddenError) and settings.user is None:
+            why, hint = "wants a user and a password", "write user: and password: beside url:"
+        elif isinstance(error, av.HTTPUnauthorizedError | av.HTTPForbiddenError):
+            why = f"does not accept the user {settings.user} with this password"
+            hint = "try them in the camera's web page; some cameras lock out for minutes after wrong ones"
+        elif isinstance(error, av.HTTPNotFoundError):
+            why, hint = "is no stream of this camera", "look up the stream's path in the camera's manual"
+        elif isinstance(error, ConnectionRefusedError):
+            why, hint = "refuses the connection", "is the port right, is RTSP switched on in the camera?"
+        elif isinstance(error, av.ExitError | TimeoutError) or after_s >= settings.open_timeout_s:
+            why = f"did not answer within {settings.open_timeout_s:g} s"
+        elif isinstance(error, OSError) and error.errno == errno.EIO and not _is_known(host):
+            why, hint = f"cannot be found: nobody knows the name {host}", "write its IP address"
+        elif isinstance(error, av.InvalidDataError):
+            why, hint = "does not speak RTSP", "is the port right (usually 554), is it this device?"
+        else:
+            why = f"cannot be opened: {error.strerror}"
+        return SourceError(f"camera {self._camera}: {settings.address} {why}", hint=hint)
+
+
+def _with_credentials(url: str, user: str | None, password: str | None) -> str:
+    """Encoded exactly once, so that ``@`` or ``/`` in a password do not end it."""
+    if user is None:
+        return url
+    parts = urlsplit(url)
+    secret = quote(user, safe="") + (f":{quote(password, safe='')}" if password is not None else "")
+    return parts._replace(netloc=f"{secret}@{parts.netloc}").geturl()
+
+
+def _is_known(host: str) -> bool:
+    try:
+        socket.getaddrinfo(host, None)
+    except OSError:
+        return False
+    return True

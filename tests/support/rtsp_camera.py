@@ -1,0 +1,209 @@
+"""An RTSP camera for tests: GStreamer's own server, with a clock and a counter burned into each frame.
+
+The server half runs under Debian's Python (the one that has ``gi``) in a process of its own, so that it can
+be frozen and killed like a camera: ``python3 rtsp_camera.py --help``. The other half starts it and reads the
+burned-in numbers back.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import subprocess
+import sys
+import threading
+import time
+import zlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+DEBIAN_PYTHON = "/usr/bin/python3"
+WIDTH, HEIGHT = 640, 360
+CELL = 16
+"""Pixels of one bit; H.264's macroblock, so that bits do not bleed."""
+BITS = WIDTH // CELL
+BLACK, WHITE = 16, 235
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """What the camera wrote into a frame."""
+
+    time_s: float
+    """When the camera drew it, on the monotonic clock that all processes of this machine share."""
+    count: int
+    """From 0."""
+
+
+def read_stamp(pixels: NDArray[np.uint8]) -> Stamp | None:
+    """None where the numbers do not fit their checksum: the picture is broken."""
+    first, second = (
+        sum(
+            1 << bit
+            for bit in range(BITS)
+            if pixels[row + 4 : row + CELL - 4, bit * CELL + 4 : (bit + 1) * CELL - 4].mean() > 125
+        )
+        for row in (0, CELL)
+    )
+    count, check = second & 0xFFFFFF, second >> 24
+    return Stamp(first / 1000, count) if check == _checksum(first, count) else None
+
+
+class RtspCamera:
+    """A running camera. Use it as a context manager; it ends with the test."""
+
+    def __init__(self, *options: str, user: str | None = None, password: str | None = None) -> None:
+        command = [DEBIAN_PYTHON, __file__, *options]
+        if user is not None and password is not None:
+            command += ["--user", user, "--password", password]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert self._process.stdout is not None
+        self.port = int(self._process.stdout.readline())
+
+    @property
+    def url(self) -> str:
+        """Without user and password."""
+        return f"rtsp://127.0.0.1:{self.port}/cam"
+
+    def freeze(self) -> None:
+        """Nothing comes any more, the connection stays: a pulled cable."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self._process.send_signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait(5)
+
+    def __enter__(self) -> RtspCamera:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+
+
+def _checksum(first: int, count: int) -> int:
+    return zlib.crc32(first.to_bytes(5, "little") + count.to_bytes(3, "little")) & 0xFFFF
+
+
+# -- the server's half: no third-party package but gi
+
+
+class _Painter:
+    """Grey noise that stands still, a light block that moves, two rows of bits."""
+
+    def __init__(self) -> None:
+        value = 1
+        tile = bytearray()
+        for _ in range(WIDTH // 8 * (HEIGHT // 8)):
+            value = (value * 1103515245 + 12345) & 0x7FFFFFFF
+            tile.append(80 + (value >> 16) % 60)
+        self._rows = [
+            b"".join(bytes([tile[row // 8 * (WIDTH // 8) + x]]) * 8 for x in range(WIDTH // 8))
+            for row in range(HEIGHT)
+        ]
+        self._chroma = bytes([128]) * (WIDTH * HEIGHT // 2)
+
+    def draw(self, time_s: float, count: int) -> bytes:
+        """An I420 picture."""
+        first = int(time_s * 1000) & (1 << BITS) - 1
+        second = count & 0xFFFFFF | _checksum(first, count & 0xFFFFFF) << 24
+        rows = list(self._rows)
+        rows[0:CELL] = [self._bits(first)] * CELL
+        rows[CELL : 2 * CELL] = [self._bits(second)] * CELL
+        left = count * 6 % (WIDTH - 100)
+        for row in range(HEIGHT // 2, HEIGHT // 2 + 100):
+            rows[row] = rows[row][:left] + bytes([230]) * 100 + rows[row][left + 100 :]
+        return b"".join(rows) + self._chroma
+
+    @staticmethod
+    def _bits(value: int) -> bytes:
+        return b"".join(bytes([WHITE if value >> bit & 1 else BLACK]) * CELL for bit in range(BITS))
+
+
+_ENCODERS = {
+    "h264": "x264enc speed-preset=ultrafast tune=zerolatency key-int-max={gop} bitrate=4000 threads=1 "
+    "! h264parse ! rtph264pay name=pay0 pt=96 config-interval=1",
+    "jpeg": "jpegenc quality=90 ! rtpjpegpay name=pay0 pt=26",
+}
+
+
+def _serve(options: argparse.Namespace) -> None:
+    import gi  # type: ignore[import-not-found]  # Debian's, not in the virtual environment
+
+    gi.require_version("Gst", "1.0")
+    gi.require_version("GstRtspServer", "1.0")
+    from gi.repository import GLib, Gst, GstRtspServer  # type: ignore[import-not-found]
+
+    Gst.init(None)
+    encoder = _ENCODERS[options.codec].format(gop=options.gop)
+    caps = f"video/x-raw,format=I420,width={WIDTH},height={HEIGHT},framerate={options.fps}/1"
+    painter = _Painter()
+
+    def push(source: Any, stop: threading.Event) -> None:
+        started, count = time.monotonic(), 0
+        while not stop.wait(max(0.0, started + count / options.fps - time.monotonic())):
+            buffer = Gst.Buffer.new_wrapped(painter.draw(time.monotonic(), count))
+            buffer.pts = buffer.dts = count * Gst.SECOND // options.fps
+            buffer.duration = Gst.SECOND // options.fps
+            if source.emit("push-buffer", buffer) != Gst.FlowReturn.OK:
+                return
+            count += 1
+
+    def configure(_: Any, media: Any) -> None:
+        stop = threading.Event()
+        media.connect("unprepared", lambda _: stop.set())
+        source = media.get_element().get_child_by_name("src")
+        threading.Thread(target=push, args=(source, stop), daemon=True).start()
+
+    factory = GstRtspServer.RTSPMediaFactory()
+    factory.set_shared(True)
+    factory.set_launch(
+        f"( appsrc name=src is-live=true block=true format=GST_FORMAT_TIME "
+        f"max-bytes={WIDTH * HEIGHT * 3} caps={caps} ! {encoder} )"
+    )
+    factory.connect("media-configure", configure)
+    server = GstRtspServer.RTSPServer()
+    server.set_address("127.0.0.1")
+    server.set_service("0")
+    if options.user is not None:
+        _protect(GstRtspServer, server, factory, options.user, options.password)
+    server.get_mount_points().add_factory("/cam", factory)
+    server.attach(None)
+    sys.stdout.write(f"{server.get_bound_port()}\n")
+    sys.stdout.flush()
+    GLib.MainLoop().run()
+
+
+def _protect(rtsp: Any, server: Any, factory: Any, user: str, password: str) -> None:
+    token = rtsp.RTSPToken()
+    token.set_string("media.factory.role", "viewer")
+    permissions = rtsp.RTSPPermissions()
+    for permission in ("media.factory.access", "media.factory.construct"):
+        permissions.add_permission_for_role("viewer", permission, True)
+    factory.set_permissions(permissions)
+    auth = rtsp.RTSPAuth()
+    auth.add_digest(user, password, token)
+    auth.set_supported_methods(2)  # GST_RTSP_AUTH_DIGEST, which gi does not name
+    server.set_auth(auth)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="An RTSP camera at rtsp://127.0.0.1:PORT/cam; prints PORT.")
+    parser.add_argument("--fps", type=int, default=25)
+    parser.add_argument("--gop", type=int, default=25, help="frames from one key frame to the next")
+    parser.add_argument("--codec", choices=_ENCODERS, default="h264")
+    parser.add_argument("--user")
+    parser.add_argument("--password")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    _serve(_options())
