@@ -123,6 +123,13 @@ class Station:
             self._ask(trigger)
             self._flush()
 
+    def restarted(self, trigger: PartTrigger) -> None:
+        """A part asked before the service stopped and has no answer: it gets one now."""
+        with self._changed:
+            text = "the service was restarted before an answer"
+            self._open.append(Inspection(trigger=trigger, outcome=Unusable("restarted", text)))
+            self._flush()
+
     def waiting_job(self, part_id: str) -> str | None:
         """The job of a part that asked and has no answer yet."""
         with self._changed:
