@@ -1,0 +1,124 @@
+"""What is wrong between the pieces of a site, though each is right in itself. Looks at no file."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections import Counter
+
+from edge_infer.config.pieces import Pieces
+from edge_infer.config.topics import fill_in
+from edge_infer.errors import EdgeInferError
+from edge_infer.model.card import ModelCard
+from edge_infer.station import StationSettings
+from edge_infer.yamlfile import did_you_mean, tree
+
+_ROOMS = {"camera": "cameras", "model": "models"}
+_PASSWORD = re.compile(r"://[^/\s:@]*:[^\s]*@")
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
+
+
+def check_consistency(pieces: Pieces) -> None:
+    """Names that lead nowhere, triggers that a camera cannot give, passwords in addresses, topics."""
+    for name in pieces.names("stations"):
+        _check_names(pieces, name)
+    for name, station in pieces.stations.items():
+        camera = pieces.cameras.get(station.camera)
+        if station.trigger.type == "camera" and camera is not None and not camera.has_line:
+            pieces.wrong(
+                ("stations", name, "trigger", "type"),
+                f"the camera {station.camera} has no line that could trigger; use continuous, every or mqtt",
+            )
+    _check_addresses(pieces)
+    _check_topics(pieces)
+    _warn_of_unused(pieces)
+    _warn_of_case(pieces)
+    if tree.find(pieces.document.root, ("evidence",)) is not None:
+        pieces.warn(("evidence",), "this version does not store pictures yet", key=True)
+
+
+def check_against_card(pieces: Pieces, name: str, station: StationSettings, card: ModelCard | None) -> None:
+    """Rules that the station's model cannot answer; ``card`` is None where it could not be read."""
+    at: tree.Path = ("stations", name)
+    if not station.rules and (card is None or card.task != "anomaly"):
+        pieces.wrong(at, "a station needs rules: they say what must hold for OK")
+    if card is None:
+        return
+    for index, rule in enumerate(station.rules):
+        count = (*at, "rules", index, "count")
+        for position, label in enumerate(rule.count.labels):
+            if label not in card.labels:
+                advice = did_you_mean(label, card.labels)
+                pieces.wrong(
+                    (*count, "labels", position), f"the model {station.model} has no label {label!r}{advice}"
+                )
+        if 0 < rule.count.min_score < card.score_threshold:
+            pieces.warn(
+                (*count, "min_score"),
+                f"the model {station.model} drops everything below its score_threshold "
+                f"{card.score_threshold:g}: this has no effect",
+            )
+
+
+def device_name(written: str | None) -> str:
+    """The device's name in topics; EdgeInferError where the host name cannot be one."""
+    name = written if written is not None else socket.gethostname().partition(".")[0]
+    if not _NAME.fullmatch(name):
+        raise EdgeInferError(f"the host name {name!r} cannot be a device's name; write device: NAME")
+    return name
+
+
+def _check_names(pieces: Pieces, station: str) -> None:
+    for key, room in _ROOMS.items():
+        at = ("stations", station, key)
+        name, known = pieces.text(at), pieces.names(room)
+        if name is not None and _NAME.fullmatch(name) and known and name not in known:
+            pieces.wrong(at, f"there is no {key} {name} under {room}:{did_you_mean(name, known)}")
+
+
+def _check_addresses(pieces: Pieces) -> None:
+    for path, node in tree.walk(pieces.document.root):
+        if isinstance(node, tree.Scalar) and _PASSWORD.search(node.written):
+            pieces.wrong(
+                path,
+                "a password must not stand in an address; write user: and password: {env: NAME} beside it",
+            )
+
+
+def _check_topics(pieces: Pieces) -> None:
+    written = {key: pieces.text((key,)) for key in ("site", "line", "device")}
+    try:
+        device = device_name(written["device"])
+    except EdgeInferError as error:
+        if tree.find(pieces.document.root, ("device",)) is None:
+            pieces.wrong(("device",), str(error))
+        device = "device"
+    if pieces.mqtt is None:
+        return
+    template = pieces.mqtt.topic_prefix
+    try:
+        fill_in(template, site=written["site"] or "site", line=written["line"] or "line", device=device)
+    except EdgeInferError as error:
+        pieces.wrong(("mqtt", "topic_prefix"), str(error))
+        return
+    if "{device}" not in template:
+        pieces.warn(
+            ("mqtt", "topic_prefix"), "without {device} a second device would publish on the same topics"
+        )
+
+
+def _warn_of_unused(pieces: Pieces) -> None:
+    for key, room in _ROOMS.items():
+        used = {pieces.text(("stations", station, key)) for station in pieces.names("stations")}
+        for name in pieces.names(room):
+            if name not in used:
+                pieces.warn((room, name), f"no station uses this {key}", key=True)
+
+
+def _warn_of_case(pieces: Pieces) -> None:
+    for room in ("cameras", "models", "stations"):
+        names = pieces.names(room)
+        often = Counter(name.lower() for name in names)
+        for name in names:
+            if often[name.lower()] > 1:
+                pieces.warn((room, name), "differs from another name only by upper and lower case", key=True)

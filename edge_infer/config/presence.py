@@ -1,0 +1,55 @@
+"""Whether the files that a site names are there: model cards, recordings, certificates. Opens no device."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from edge_infer.config.pieces import Pieces
+from edge_infer.errors import ConfigError, ModelError, SourceError
+from edge_infer.model.card import ModelCard
+from edge_infer.model.load import load_model
+from edge_infer.sources._recording import find
+from edge_infer.sources.files import Files
+from edge_infer.yamlfile import tree
+
+
+def read_cards(pieces: Pieces) -> dict[str, ModelCard]:
+    """The models that can be read. A wrong card is a mistake, at its own place; a network that cannot be
+    used is the model's trouble only."""
+    cards: dict[str, ModelCard] = {}
+    for name, use in pieces.models.items():
+        at: tree.Path = ("models", name, "path")
+        try:
+            cards[name] = load_model(use.path)
+        except ConfigError as error:
+            for mistake in error.mistakes:
+                if mistake.line:
+                    pieces.mistakes.append(mistake)
+                else:
+                    pieces.wrong(at, f"{mistake.file}: {mistake.message}")
+        except ModelError as error:
+            pieces.broken_models.append(pieces.document.mistake(at, str(error)))
+    return cards
+
+
+def check_files(pieces: Pieces) -> None:
+    """Recordings and certificates that are not there."""
+    for name, camera in pieces.cameras.items():
+        if isinstance(camera, Files):
+            try:
+                find(camera.path)
+            except SourceError as error:
+                pieces.wrong(("cameras", name, "path"), str(error))
+    if pieces.mqtt is None or pieces.mqtt.tls is None:
+        return
+    for key in ("ca", "cert", "key"):
+        path: Path | None = getattr(pieces.mqtt.tls, key)
+        if path is None:
+            continue
+        at = ("mqtt", "tls", key)
+        try:
+            if not path.is_file():
+                pieces.wrong(at, f"there is no file {path}")
+        except PermissionError:
+            # the service may be another user than the one who checks
+            pieces.warn(at, f"this user may not look for {path}")

@@ -1,0 +1,102 @@
+"""What may stand in the site's YAML. Each piece's keys live in the piece's own room."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
+
+from pydantic import AfterValidator, Field
+
+from edge_infer.backends import BACKENDS, BackendSettings
+from edge_infer.mqtt.settings import MqttSettings
+from edge_infer.outbox.settings import OutboxSettings
+from edge_infer.registry import resolve
+from edge_infer.settings import Id, Settings, SitePath, Size
+from edge_infer.sources import SOURCES, SourceSettings
+from edge_infer.station import StationSettings
+
+
+def _one_of(table: Mapping[str, str]) -> Any:
+    """The settings classes of a table, told apart by ``type:``."""
+    classes = tuple(resolve(table, name) for name in table)
+    return Annotated[Union[classes], Field(discriminator="type")]  # noqa: UP007 - of a tuple, not of types
+
+
+if TYPE_CHECKING:
+    AnyCamera = SourceSettings
+    AnyBackend = BackendSettings
+else:
+    AnyCamera = _one_of(SOURCES)
+    AnyBackend = _one_of(BACKENDS)
+
+
+def _default_backend() -> BackendSettings:
+    backend: BackendSettings = resolve(BACKENDS, "onnxruntime")(type="onnxruntime")
+    return backend
+
+
+class ModelUse(Settings):
+    """``seals: {path: models/seals, backend: {type: openvino, device: NPU}}``."""
+
+    path: SitePath
+    """A folder with model.yaml, or a bare .onnx or .xml."""
+    backend: AnyBackend = Field(default_factory=_default_backend)
+    """The runtime and its device; default {type: onnxruntime, device: CPU}."""
+
+
+class EvidenceSettings(Settings):
+    """``evidence: {max_bytes: 2GB, max_age_days: 30, min_free_bytes: 1GB, ok_every: 1000}``."""
+
+    max_bytes: Size = 2_000_000_000
+    """Stored pictures together; the oldest go first."""
+    max_age_days: Annotated[float, Field(gt=0)] = 30
+    """Older pictures are deleted."""
+    min_free_bytes: Size = 1_000_000_000
+    """Nothing is stored while the disk has less than this."""
+    ok_every: Annotated[int, Field(ge=1)] = 1000
+    """Of the OK parts every so many is kept; NOK and UNDEFINED always."""
+
+
+def _reserved(recipes: dict[str, Any]) -> dict[str, Any]:
+    if recipes:
+        raise ValueError("recipes come with a later version; write recipes: {} or leave it out")
+    return recipes
+
+
+class SiteFile(Settings):
+    """The site's YAML as it is written. Paths are relative to the file."""
+
+    format: Literal[1]
+    """The version of this file's format: 1."""
+    site: Id
+    """The plant; part of every topic."""
+    line: Id
+    """The production line; part of every topic."""
+    device: Id | None = None
+    """This device; part of every topic. Default: its host name."""
+    state_dir: SitePath | None = None
+    """Where the outbox lives; default $STATE_DIRECTORY, else ~/.local/state/edge-infer."""
+    mqtt: MqttSettings
+    """The broker that gets the results."""
+    cameras: Annotated[dict[Id, AnyCamera], Field(min_length=1)]
+    """Where frames come from, by name."""
+    models: Annotated[dict[Id, ModelUse], Field(min_length=1)]
+    """The networks, by name."""
+    stations: Annotated[dict[Id, StationSettings], Field(min_length=1)]
+    """What is inspected, by name: a camera, a trigger, a model, rules."""
+    evidence: EvidenceSettings | None = None
+    """Which pictures are kept; this version does not store them yet."""
+    outbox: OutboxSettings = OutboxSettings()
+    """The durable queue that results wait in."""
+    recipes: Annotated[dict[str, Any], AfterValidator(_reserved)] = Field(
+        default_factory=dict, json_schema_extra={"maxProperties": 0}
+    )
+    """Reserved for a later version: must be empty."""
+
+
+def json_schema() -> dict[str, Any]:
+    """JSON Schema (2020-12) of the site's YAML, for editors."""
+    schema = SiteFile.model_json_schema(mode="validation")
+    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    schema["title"] = "edge-infer site, format 1"
+    return schema

@@ -1,0 +1,128 @@
+"""A site's configuration, read whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from edge_infer.config.consistency import check_against_card, check_consistency, device_name
+from edge_infer.config.pieces import take_apart
+from edge_infer.config.presence import check_files, read_cards
+from edge_infer.config.schema import EvidenceSettings, ModelUse, SiteFile
+from edge_infer.config.topics import fill_in
+from edge_infer.errors import ConfigError, EdgeInferError, Mistake
+from edge_infer.model.card import ModelCard
+from edge_infer.mqtt.settings import MqttSettings
+from edge_infer.outbox.settings import OutboxSettings
+from edge_infer.settings import Secret, Secrets
+from edge_infer.sources import SourceSettings
+from edge_infer.station import StationSettings
+from edge_infer.yamlfile import Document, in_order, load, tree
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Site:
+    """One site, whole and consistent; made by ``load_site``."""
+
+    path: Path
+    """The YAML file."""
+    sha256: str
+    """Of the file's bytes."""
+    site: str
+    line: str
+    device: str
+    state_dir: Path | None
+    """None where the file does not say."""
+    mqtt: MqttSettings
+    topic_prefix: str
+    """Filled in, without a slash at its end."""
+    cameras: Mapping[str, SourceSettings]
+    models: Mapping[str, ModelUse]
+    stations: Mapping[str, StationSettings]
+    evidence: EvidenceSettings | None
+    outbox: OutboxSettings
+    cards: Mapping[str, ModelCard]
+    """Of the models whose network file can be used."""
+    broken_models: tuple[Mistake, ...]
+    """Networks that cannot be used: their stations are UNDEFINED, the others run."""
+    warnings: tuple[Mistake, ...]
+    """What runs but is probably not meant."""
+    document: Document
+
+    def missing_secrets(self, secrets: Secrets) -> list[Mistake]:
+        """The secrets that cannot be read on this machine, each at its key."""
+        missing = []
+        for path, secret in _secrets(self):
+            try:
+                secrets.read(secret)
+            except EdgeInferError as error:
+                missing.append(self.document.mistake(path, str(error)))
+        return in_order(missing)
+
+    def require_secrets(self, secrets: Secrets) -> None:
+        """ConfigError where a secret cannot be read on this machine."""
+        missing = self.missing_secrets(secrets)
+        if missing:
+            raise ConfigError(missing)
+
+
+def load_site(path: Path) -> Site:
+    """Read and check; ConfigError with every mistake at once, those in model cards at their own place.
+
+    Looks at files only (cards, recordings, certificates): no device, no broker, no secret.
+    """
+    document = load(path)
+    written, mistakes = document.check(SiteFile)
+    pieces = take_apart(document)
+    check_consistency(pieces)
+    cards = read_cards(pieces)
+    for name, station in pieces.stations.items():
+        if station.model in cards or station.model not in pieces.models:
+            check_against_card(pieces, name, station, cards.get(station.model))
+    check_files(pieces)
+    mistakes = _each_key_once([*document.mistakes, *mistakes, *pieces.mistakes])
+    if written is None or mistakes:
+        raise ConfigError(in_order(mistakes))
+    device = device_name(written.device)
+    return Site(
+        path=path,
+        sha256=document.sha256,
+        site=written.site,
+        line=written.line,
+        device=device,
+        state_dir=written.state_dir,
+        mqtt=written.mqtt,
+        topic_prefix=fill_in(written.mqtt.topic_prefix, site=written.site, line=written.line, device=device),
+        cameras=written.cameras,
+        models=written.models,
+        stations=written.stations,
+        evidence=written.evidence,
+        outbox=written.outbox,
+        cards=cards,
+        broken_models=tuple(pieces.broken_models),
+        warnings=tuple(in_order(pieces.warnings)),
+        document=document,
+    )
+
+
+def _each_key_once(mistakes: list[Mistake]) -> list[Mistake]:
+    """Two checks that stumble over the same value say it once; the first one knows it best."""
+    return list({(one.file, one.line, one.column, one.key): one for one in reversed(mistakes)}.values())[::-1]
+
+
+def _secrets(site: Site) -> Iterator[tuple[tree.Path, Secret]]:
+    yield from _secrets_in(("mqtt",), site.mqtt)
+    for name, camera in site.cameras.items():
+        yield from _secrets_in(("cameras", name), camera)
+
+
+def _secrets_in(path: tree.Path, settings: BaseModel) -> Iterator[tuple[tree.Path, Secret]]:
+    for name in type(settings).model_fields:
+        value = getattr(settings, name)
+        if isinstance(value, Secret):
+            yield (*path, name), value
+        elif isinstance(value, BaseModel):
+            yield from _secrets_in((*path, name), value)
