@@ -137,7 +137,7 @@ def _refuse_absent(core: openvino.Core, device: str) -> None:
     absent = [name for name in names if not _is_there(name, there)]
     if absent or (kind in _VIRTUAL and not names and kind != "AUTO"):
         raise BackendError(
-            f"OpenVINO has no device {', '.join(absent) or device} here",
+            f"OpenVINO has no device {', '.join(absent) if named and absent else device} here",
             hint=f"devices on this machine: {', '.join(core.available_devices)}",
         )
 

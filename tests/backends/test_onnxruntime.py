@@ -1,0 +1,67 @@
+"""ONNX Runtime's own options and failures."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from support import networks
+
+from edge_infer.backends.onnxruntime import OnnxRuntime
+from edge_infer.errors import BackendError, ModelError
+from edge_infer.model.card import InputCard, ModelCard
+
+
+@pytest.fixture
+def card(tmp_path: Path) -> ModelCard:
+    return networks.card_for(
+        networks.echo(tmp_path / "echo.onnx", (1, 3, 64, 96)), InputCard((64, 96), name="picture")
+    )
+
+
+def test_an_absent_provider_is_an_error_and_never_the_cpu(card: ModelCard) -> None:
+    # ONNX Runtime itself warns and runs on the CPU
+    with pytest.raises(BackendError, match="no device CUDA here; devices on this machine: CPU"):
+        OnnxRuntime(device="CUDA").open(card)
+
+
+def test_azure_is_not_offered_as_a_device(card: ModelCard) -> None:
+    with pytest.raises(BackendError) as refused:
+        OnnxRuntime(device="Azure").open(card)
+    assert str(refused.value).endswith("devices on this machine: CPU")
+
+
+def test_an_ir_is_refused_with_the_backend_that_runs_it(tmp_path: Path) -> None:
+    network = networks.as_ir(networks.echo(tmp_path / "echo.onnx", (1, 3, 64, 96)))
+    with pytest.raises(ModelError, match="openvino"):
+        OnnxRuntime().open(networks.card_for(network, InputCard((64, 96), name="picture")))
+
+
+def test_threads_are_those_this_process_may_use_shared_by_its_requests(card: ModelCard) -> None:
+    cores = len(os.sched_getaffinity(0))
+    for requests in (1, 16):
+        backend = OnnxRuntime(requests=requests).open(card)
+        options = backend._session.get_session_options()
+        assert options.intra_op_num_threads == max(1, cores // requests)
+        assert options.get_session_config_entry("session.intra_op.allow_spinning") == "0"
+        backend.close()
+
+
+def test_a_failure_is_one_line_and_nothing_else_is_printed(
+    shared: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("A33/model.onnx", "A32/short_.onnx", "A35/cut60.onnx"):
+        network = shared / "cases/open" / name
+        with pytest.raises(ModelError) as refused:
+            OnnxRuntime().open(networks.card_for(network, InputCard((320, 320), name="images")))
+        assert "\n" not in str(refused.value)
+    printed = capfd.readouterr()
+    assert (printed.out, printed.err) == ("", "")
+
+
+def test_a_graph_that_refuses_fixed_sizes_runs_with_free_ones(shared: Path) -> None:
+    network = shared / "cases/open/A25/model.onnx"
+    backend = OnnxRuntime().open(networks.card_for(network, InputCard((640, 640), name="images")))
+    assert backend.inputs[0].shape == (1, 3, 640, 640)
+    backend.close()

@@ -1,0 +1,87 @@
+"""OpenVINO's own devices, properties and files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support import networks
+
+from edge_infer.backends.openvino import OpenVino
+from edge_infer.errors import BackendError, ModelError
+from edge_infer.model.card import InputCard, ModelCard
+from edge_infer.preprocess import Preprocess
+from edge_infer.tensor import PictureSpec
+
+
+@pytest.fixture
+def card(tmp_path: Path) -> ModelCard:
+    return networks.card_for(
+        networks.echo(tmp_path / "echo.onnx", (1, 3, 64, 96)), InputCard((64, 96), name="picture")
+    )
+
+
+@pytest.mark.parametrize("device", ["AUTO", "AUTO:CPU", "MULTI:CPU", "HETERO:CPU", "cpu"])
+def test_devices_that_are_there_are_taken_and_what_runs_is_told(card: ModelCard, device: str) -> None:
+    backend = OpenVino(device=device).open(card)
+    assert (backend.requested, backend.running) == (device, "CPU")
+    backend.close()
+
+
+@pytest.mark.parametrize(
+    ("device", "absent"),
+    [
+        ("AUTO:NPU,CPU", "NPU"), ("AUTO:CPU,NPU", "NPU"), ("MULTI:NPU,CPU", "NPU"), ("HETERO:CPU,GPU", "GPU"),
+        ("AUTO:-CPU", "-CPU"), ("MULTI", "MULTI"), ("HETERO:", "HETERO"), ("BATCH:CPU(4)", "BATCH"),
+        ("GPU.1", "GPU.1"), ("CPU.1", "CPU.1"),
+    ],
+)  # fmt: skip
+def test_a_virtual_device_needs_every_device_that_it_names(card: ModelCard, device: str, absent: str) -> None:
+    # OpenVINO itself compiles AUTO:NPU,CPU without a word and runs it on the CPU
+    with pytest.raises(BackendError) as refused:
+        OpenVino(device=device).open(card)
+    assert absent in str(refused.value)
+    assert "devices on this machine: CPU" in str(refused.value)
+
+
+def test_networks_compute_in_float32_and_share_the_cores(card: ModelCard) -> None:
+    # some CPUs take bf16 by themselves; pinned threads of two networks share the same first cores
+    for device in ("CPU", "AUTO"):
+        backend = OpenVino(device=device).open(card)
+        request = backend._free.get()
+        compiled = request.get_compiled_model()
+        if device == "AUTO":
+            properties = compiled.get_property("DEVICE_PROPERTIES")["CPU"]
+        else:
+            names = ("INFERENCE_PRECISION_HINT", "ENABLE_CPU_PINNING")
+            properties = {name: compiled.get_property(name) for name in names}
+        assert "float32" in str(properties["INFERENCE_PRECISION_HINT"])
+        assert properties["ENABLE_CPU_PINNING"] is False
+
+
+def test_an_ir_gives_the_answers_of_the_onnx_file_it_was_made_from(tmp_path: Path) -> None:
+    answer = np.arange(12, dtype=np.float32).reshape(1, 2, 6)
+    onnx_file = networks.rows(tmp_path / "rows.onnx", answer)
+    card_input = InputCard((64, 64), name="picture")
+    for network in (onnx_file, networks.as_ir(onnx_file)):
+        backend = OpenVino().open(networks.card_for(network, card_input))
+        (spec,) = backend.inputs
+        assert isinstance(spec, PictureSpec)
+        tensor, _ = Preprocess(card_input, spec)(np.zeros((64, 64, 3), np.uint8))
+        np.testing.assert_array_equal(backend.infer({"picture": tensor})["output0"], answer)
+        backend.close()
+
+
+def test_a_failure_is_one_line_without_places_in_its_source(shared: Path) -> None:
+    network = shared / "cases/open/A33/model.onnx"
+    with pytest.raises(ModelError) as refused:
+        OpenVino().open(networks.card_for(network, InputCard((320, 320), name="images")))
+    assert "\n" not in str(refused.value)
+    assert "Exception from" not in str(refused.value)
+
+
+def test_a_size_that_the_network_cannot_take_is_refused_when_it_is_loaded(tmp_path: Path) -> None:
+    network = networks.echo(tmp_path / "echo.onnx", (1, 3, 64, 96))
+    with pytest.raises(ModelError, match="no input other"):
+        OpenVino().open(networks.card_for(network, InputCard((64, 96), name="other")))
