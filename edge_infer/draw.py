@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from edge_infer.errors import EdgeInferError
 from edge_infer.findings import Detections
 
 # BGR; told apart by people with red-green weakness too
@@ -46,15 +42,3 @@ def _write(
     cv2.rectangle(picture, (x, top), (x + text_width + 4, top + text_height + 6), color, cv2.FILLED)
     ink = _DARK if sum(color) / 3 > _BRIGHT else _LIGHT
     cv2.putText(picture, shown, (x + 2, top + text_height + 2), ink, font, size)
-
-
-def save_png(path: Path, picture: NDArray[np.uint8]) -> None:
-    """Whole or not at all; EdgeInferError where it cannot be written."""
-    _, data = cv2.imencode(".png", picture)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        unfinished.write_bytes(data.tobytes())
-        unfinished.replace(path)
-    except OSError as error:
-        unfinished.unlink(missing_ok=True)
-        raise EdgeInferError(f"cannot write {path}: {error.strerror}", hint="name another folder") from error
