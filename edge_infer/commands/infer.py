@@ -169,10 +169,10 @@ def _names(images: Sequence[str], folder: Path) -> list[Path]:
 
 
 def _draw(path: Path, picture: Picture, found: Detections) -> None:
-    from edge_infer.draw import drawn
+    from edge_infer.drawing import draw
     from edge_infer.picture import write_atomically
 
-    write_atomically(path, drawn(picture.pixels, found))
+    write_atomically(path, draw(picture.pixels, found))
 
 
 def _with_progress(images: Sequence[str]) -> Iterator[str]:
