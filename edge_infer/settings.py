@@ -40,7 +40,16 @@ def _from_base(path: Path, info: ValidationInfo) -> Path:
     return Path(base) / path if base is not None else path
 
 
-SitePath = Annotated[Path, AfterValidator(_from_base)]
+def _not_empty(value: Any) -> Any:
+    if value == "":
+        # else the folder of the file would be meant
+        raise ValueError("is empty; wanted is a path")
+    return value
+
+
+SitePath = Annotated[
+    Path, BeforeValidator(_not_empty, json_schema_input_type=Path), AfterValidator(_from_base)
+]
 """A path, relative to the file it stands in (the validation context's ``base``)."""
 
 
@@ -67,7 +76,7 @@ class Secret(Settings):
 
     file: SitePath | None = None
     """A file that holds only the secret; white space at its ends is dropped."""
-    env: Annotated[str, Field(min_length=1)] | None = None
+    env: Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None = None
     """An environment variable of the service."""
     credential: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,200}$")] | None = None
     """A name given to the unit by LoadCredential=."""

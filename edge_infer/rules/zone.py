@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from edge_infer import geometry
 from edge_infer.settings import Settings
@@ -22,15 +22,17 @@ class Zone(Settings):
     polygon: Annotated[tuple[Point, ...], Field(min_length=3)]
     """Corners in order, x right, y down."""
 
-    @model_validator(mode="after")
-    def _in_the_frame(self) -> Zone:
-        if self.unit == "fraction" and not all(0 <= value <= 1 for point in self.polygon for value in point):
+    @field_validator("polygon")
+    @classmethod
+    def _in_the_frame(cls, polygon: tuple[Point, ...], info: ValidationInfo) -> tuple[Point, ...]:
+        values = [value for point in polygon for value in point]
+        if info.data.get("unit") == "fraction" and not all(0 <= value <= 1 for value in values):
             raise ValueError("fractions lie in 0..1; for pixels write unit: pixel")
-        if any(value < 0 for point in self.polygon for value in point):
+        if any(value < 0 for value in values):
             raise ValueError("pixels start at 0")
-        if _area(self.polygon) == 0:
+        if _area(polygon) == 0:
             raise ValueError("the polygon has no area: its corners lie on one line")
-        return self
+        return polygon
 
     def contains(self, boxes: NDArray[np.float32], width: int, height: int) -> NDArray[np.bool_]:
         """(N,) True where the centre of an (N, 4) xyxy box lies inside.

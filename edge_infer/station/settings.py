@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from edge_infer import geometry
 from edge_infer.geometry import PixelBox
@@ -24,25 +24,28 @@ if TYPE_CHECKING:
 else:
     AnyTrigger = Annotated[Camera | Continuous | Every | Mqtt, Field(discriminator="type")]
 
+Box = tuple[float, float, float, float]
+
 
 class Region(Settings):
     """``region: {unit: fraction, box: [0, 0.2, 1, 0.8]}``: the part of the frame that the network sees."""
 
     unit: Literal["fraction", "pixel"] = "fraction"
     """Fractions of the camera's frame, or its pixels."""
-    box: tuple[float, float, float, float]
+    box: Box
     """x1, y1, x2, y2; x right, y down."""
 
-    @model_validator(mode="after")
-    def _is_a_box(self) -> Region:
-        x1, y1, x2, y2 = self.box
-        if min(self.box) < 0:
+    @field_validator("box")
+    @classmethod
+    def _is_a_box(cls, box: Box, info: ValidationInfo) -> Box:
+        x1, y1, x2, y2 = box
+        if min(box) < 0:
             raise ValueError("a region starts at 0 or right of and below it")
-        if self.unit == "fraction" and max(self.box) > 1:
+        if info.data.get("unit") == "fraction" and max(box) > 1:
             raise ValueError("fractions lie in 0..1; for pixels write unit: pixel")
         if x1 >= x2 or y1 >= y2:
             raise ValueError("a region is [x1, y1, x2, y2] with x1 < x2 and y1 < y2")
-        return self
+        return box
 
     def pixels(self, width: int, height: int) -> PixelBox:
         """In whole pixels of the frame; EdgeInferError where the region does not lie in it."""

@@ -76,7 +76,7 @@ class Document:
     def mistake(self, at: tree.Path, message: str, *, key: bool = False) -> Mistake:
         """A mistake at a key path: a scalar's own place, else its key's; ``key=True``: the key itself."""
         place = tree.place_of(self.root, at, key=key)
-        return Mistake(str(self.path), place.line, place.column, tree.dotted(at), message)
+        return Mistake(str(self.path), place.line, place.column, tree.dotted(at), tree.one_line(message))
 
 
 def in_order(mistakes: Iterable[Mistake]) -> list[Mistake]:

@@ -38,6 +38,7 @@ _WANTED = {
 _TEXT_LIKE = {"string_type", "path_type", "literal_error", "string_pattern_mismatch"}
 _NUMBER_LIKE = {"int_type", "int_from_float", "float_type", "int_parsing", "float_parsing", "finite_number"}
 _ID_PATTERN = "^[A-Za-z0-9_-]{1,40}$"
+_ENV_NAME = r"[A-Z_][A-Z0-9_]*"
 _SHOWN = 60
 
 
@@ -73,11 +74,15 @@ class _Found:
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """``; did you mean "x"?`` or the list of what is known; empty where nothing is."""
     names = sorted(str(name) for name in known)
-    lowered = {name.lower(): name for name in names}
-    close = get_close_matches(word.lower(), lowered, n=1, cutoff=0.6)
+    close = _close(word, names)
     if close:
-        return f"; did you mean {quoted(lowered[close[0]])}?"
+        return f"; did you mean {quoted(close)}?"
     return f"; known: {', '.join(names)}" if names else ""
+
+
+def _close(word: str, known: Iterable[str]) -> str | None:
+    lowered = {name.lower(): name for name in known}
+    return next((lowered[name] for name in get_close_matches(word.lower(), lowered, n=1, cutoff=0.6)), None)
 
 
 def show(written: str) -> str:
@@ -100,9 +105,19 @@ def explain(annotation: Any, root: Node, at: Path, errors: Sequence[ErrorDetails
         about_key = any(
             (one.about_key or one.kind == "extra_forbidden") and not one.inside_trap for one in group
         )
+        shown = _without_a_secret(annotation, top, path)
         for sentence in _sentences(annotation, top, path, group):
-            said[Said((*at, *path), one_line(sentence), about_key)] = None
+            said[Said((*at, *shown), one_line(sentence), about_key)] = None
     return list(said)
+
+
+def _without_a_secret(annotation: Any, top: Node, path: Path) -> Path:
+    """The path to show: a key inside a secret that is no key's name may be the secret itself."""
+    if not path or not is_secret(annotation, top, path[:-1]):
+        return path
+    name = str(path[-1])
+    known = {key for model in models_at(annotation, top, path[:-1]) for key in keys_of(model)}
+    return path if _close(name, known) or re.fullmatch(_ENV_NAME, name) else path[:-1]
 
 
 def _resolve(top: Node, error: ErrorDetails) -> _Found:
@@ -126,8 +141,10 @@ def _resolve(top: Node, error: ErrorDetails) -> _Found:
     found.trapped = isinstance(node, Scalar) and node.reading == "trap"
     if error["type"] == "extra_forbidden" and not found.inside_trap:
         found.trapped = False
-    if error["type"].startswith("union_tag") and isinstance(node, Map) and "type" in node.entries:
-        found.path = (*found.path, "type")
+    if error["type"].startswith("union_tag") and isinstance(node, Map):
+        meant = "type" if "type" in node.entries else _close("type", node.entries)
+        found.path = (*found.path, meant) if meant else found.path
+        found.about_key = meant not in (None, "type")
     return found
 
 
@@ -161,9 +178,11 @@ def _sentences(  # noqa: PLR0911 - one return a kind of mistake
         return [_unknown_key(annotation, top, path, node)]
     if is_secret(annotation, top, path):
         return [_secret(one, node, annotation, top, path) for one in group[:1]]
-    if any(one.about_key for one in group):
+    if any(one.about_key and not one.kind.startswith("union_tag") for one in group):
         return [_key(str(path[-1]), one) for one in group if one.about_key]
     tags = [one for one in group if one.kind.startswith("union_tag")]
+    if tags and any(one.about_key for one in tags):
+        return [f"unknown key{did_you_mean(str(path[-1]), ['type'])}"]
     if tags and (isinstance(node, Map) or path[-1:] == ("type",)):
         return [_type_key(tags[0], node)]
     wanted = _all_wanted(group)
@@ -182,17 +201,18 @@ def _missing(annotation: Any, top: Node, path: Path) -> str:
 
 def _unknown_key(annotation: Any, top: Node, path: Path, node: Node) -> str:
     parent = path[:-1]
-    if is_secret(annotation, top, parent):
-        return _secret_braces(str(path[-1]), node) or f"a secret is {_FORMS}; this key is none of them"
     known = {key for model in models_at(annotation, top, parent) for key in keys_of(model)}
-    return f"unknown key{did_you_mean(str(path[-1]), known)}"
+    name = str(path[-1])
+    if is_secret(annotation, top, parent) and not _close(name, known):
+        return _secret_braces(name, node) or f"unknown key; a secret is {_FORMS}"
+    return f"unknown key{did_you_mean(name, known)}"
 
 
 def _secret_braces(name: str, node: Node) -> str | None:
     """{MQTT_PASSWORD} without quotes is a mapping with one key and no value."""
     if not (isinstance(node, Scalar) and node.reading == "null" and not node.written):
         return None
-    form = f"{{env: {name}}}" if re.fullmatch(r"[A-Z_][A-Z0-9_]*", name) else "{env: NAME}"
+    form = f"{{env: {name}}}" if re.fullmatch(_ENV_NAME, name) else "{env: NAME}"
     return (
         f"a name in braces is a mapping in YAML, not a placeholder; write {form} for an environment variable"
     )
@@ -213,18 +233,19 @@ def _secret(one: _Found, node: Node, annotation: Any, top: Node, path: Path) -> 
 def _key(name: str, one: _Found) -> str:
     if one.kind == "string_pattern_mismatch" and one.error.get("ctx", {}).get("pattern") == _ID_PATTERN:
         return (
-            f"{quoted(show(name))} cannot be a name: 1 to 40 of A-Z a-z 0-9 _ - (it becomes part of a topic)"
+            f"{show(quoted(name))} cannot be a name: 1 to 40 of A-Z a-z 0-9 _ - (it becomes part of a topic)"
         )
     wanted = _WANTED.get(one.kind)
-    return f"{quoted(show(name))} cannot be a key here" + (f"; wanted is {wanted}" if wanted else "")
+    return f"{show(quoted(name))} cannot be a key here" + (f"; wanted is {wanted}" if wanted else "")
 
 
 def _type_key(one: _Found, node: Node) -> str:
     context = one.error.get("ctx", {})
     known = re.findall(r"'([^']*)'", str(context.get("expected_tags", "")))
-    if isinstance(node, Scalar) and node.written:
-        return f"{show(node.written)} is not a type that is known{did_you_mean(node.written, known)}"
-    return "the key type is missing" if isinstance(node, Map) else "wanted is the name of a type"
+    if isinstance(node, Scalar):
+        written = show(node.written) or "nothing"
+        return f"{written} is not a type that is known{did_you_mean(node.written, known)}"
+    return "the key type is missing" if isinstance(node, Map) else f"wanted is one of {', '.join(known)}"
 
 
 def _all_wanted(group: list[_Found]) -> list[str]:
@@ -241,7 +262,9 @@ def _all_wanted(group: list[_Found]) -> list[str]:
 
 
 def _expected(one: _Found) -> list[str]:
-    return re.findall(r"'([^']*)'", str(one.error.get("ctx", {}).get("expected", ""))) or [one.error["msg"]]
+    """The values of a Literal; pydantic tells them as ``'a', 'b' or 3``."""
+    listed = str(one.error.get("ctx", {}).get("expected", ""))
+    return [value.strip("'") for value in re.split(r", | or ", listed)]
 
 
 def _wrong_type(node: Node, kinds: set[str], wanted: list[str]) -> str:
@@ -299,11 +322,11 @@ def _suggest(node: Scalar, wanted: list[str]) -> str:
 def _constraint(one: _Found, node: Node) -> str:
     context = one.error.get("ctx", {})
     written = show(node.written) if isinstance(node, Scalar) else ""
-    if one.kind == "string_pattern_mismatch":
+    if one.kind == "string_pattern_mismatch" and isinstance(node, Scalar):
+        name = show(quoted(node.written))
         if context.get("pattern") == _ID_PATTERN:
-            name = quoted(written)
             return f"{name} cannot be a name: 1 to 40 of A-Z a-z 0-9 _ - (it becomes part of a topic)"
-        return f"{quoted(written)} does not have the form {context.get('pattern')}"
+        return f"{name} does not have the form {context.get('pattern')}"
     if one.kind in ("value_error", "assertion_error"):
         message = str(context.get("error", one.error["msg"]))
         if isinstance(node, Scalar) and node.written:
