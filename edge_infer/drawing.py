@@ -1,0 +1,87 @@
+"""Draws what was found onto a copy of a picture, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from edge_infer.findings import Detections
+from edge_infer.geometry import PixelBox, Polygon
+
+# BGR, one a class in turn; told apart by people with red-green weakness too
+_COLORS = ((0, 114, 230), (255, 180, 86), (66, 228, 240), (178, 114, 0), (167, 121, 204), (115, 158, 0))
+_AREA_COLOR = (255, 255, 255)
+_BLACK, _WHITE = (0, 0, 0), (255, 255, 255)
+_FONT = "sans"
+_LONGEST_LABEL = 40
+_DARK = 420
+"""Sum of a colour's parts: white text stands out on it."""
+
+
+def draw(
+    pixels: NDArray[np.uint8],
+    detections: Detections,
+    zones: Sequence[Polygon] = (),
+    region: PixelBox | None = None,
+) -> NDArray[np.uint8]:
+    """BGR (H, W, 3) or grey (H, W) -> a BGR copy with boxes, labels, zones and the region looked at."""
+    image = pixels.copy() if pixels.ndim == 3 else np.repeat(pixels[:, :, None], 3, axis=2)
+    line = max(1, round(min(image.shape[:2]) / 400))
+    if region is not None:
+        _rectangle(image, region, _AREA_COLOR, line)
+    for zone in zones:
+        points = np.rint(np.array(zone.points)).astype(np.int32)
+        cv2.polylines(image, [points], isClosed=True, color=_AREA_COLOR, thickness=line)
+    # the best is drawn last: nothing covers it
+    for detection in reversed(list(detections)):
+        color = _COLORS[detection.class_id % len(_COLORS)]
+        _rectangle(image, detection.box, color, line)
+        name = drawable(detection.label) or str(detection.class_id)
+        _write(image, f"{name} {detection.score:.2f}", detection.box, color)
+    return image
+
+
+def _rectangle(
+    image: NDArray[np.uint8], box: Sequence[float], color: tuple[int, int, int], line: int
+) -> None:
+    x1, y1, x2, y2 = (round(side) for side in box)
+    cv2.rectangle(image, (x1, y1), (x2 - 1, y2 - 1), color, line)
+
+
+def _write(image: NDArray[np.uint8], text: str, box: Sequence[float], color: tuple[int, int, int]) -> None:
+    """Above the box where there is room, else in it; never beyond the picture's edge where it fits."""
+    height, width = image.shape[:2]
+    size = max(12, round(height / 45))
+    font = cv2.FontFace(_FONT)
+    _, _, text_width, _ = cv2.getTextSize((width, height), text, (0, 0), font, size)
+    x = max(0, min(round(box[0]), width - text_width - 4))
+    y = round(box[1])
+    bottom = y if y >= size + 6 else y + size + 6
+    cv2.rectangle(image, (x, bottom - size - 6), (x + text_width + 4, bottom), color, cv2.FILLED)
+    dark = sum(color) < _DARK
+    cv2.putText(image, text, (x + 2, bottom - 5), _WHITE if dark else _BLACK, font, size)
+
+
+def drawable(label: str) -> str | None:
+    """The label, cut to a length that fits; None where the font cannot show a character of it."""
+    # lone surrogates and control characters are not printable; the first kill OpenCV's text engine
+    short = label if len(label) <= _LONGEST_LABEL else label[: _LONGEST_LABEL - 1] + "…"
+    if not short or not short.isprintable() or not all(_has_glyph(character) for character in short):
+        return None
+    return short
+
+
+@lru_cache(maxsize=4096)
+def _has_glyph(character: str) -> bool:
+    """OpenCV draws a question mark for what its font does not hold."""
+    return character == "?" or not np.array_equal(_glyph(character), _glyph("?"))
+
+
+def _glyph(character: str) -> NDArray[np.uint8]:
+    image = np.zeros((48, 64), np.uint8)
+    cv2.putText(image, character, (16, 32), (255,), cv2.FontFace(_FONT), 24)
+    return image
