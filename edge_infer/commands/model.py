@@ -79,7 +79,7 @@ def _verify(card: ModelCard, backend: str) -> dict[str, Any]:
         "ok": inference.findings.undefined is None,
         "load_ms": round((loaded - start) * 1000, 1),
         "infer_ms": round(inference.infer_ms, 1),
-        **({"error": "every row of its answer is NaN"} if inference.findings.undefined else {}),
+        **({"error": "no row of its answer is a finite number"} if inference.findings.undefined else {}),
     }
 
 

@@ -1,0 +1,204 @@
+"""Problems that people reported in public, judged by the cases' own judge and by their expectations."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edge_infer import cli
+
+PASS = "exit 0: "
+BACKENDS = ("onnxruntime", "openvino")
+
+RIGHT = ["A01", "A04", "A05", "A22", "A25", "A27", "A32", "A35", "A42", "A43", "A45"]
+
+REFUSED = ["A08", "A10", "A12", "A14", "A16", "A17", "A18", "A21", "A37", "A39", "A40"]
+"""Families of a later version: named, never read as something else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What one call of edge-infer gave."""
+
+    exit_code: int
+    lines: list[dict[str, Any]]
+    error: str
+
+
+Run = Callable[..., Answer]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
+    """The real entry point, in this process for speed."""
+
+    def call(model: Path, pictures: Sequence[Path], *options: str) -> Answer:
+        argv = ["edge-infer", "infer", str(model), *map(str, pictures), "--json", *options]
+        monkeypatch.setattr(sys, "argv", argv)
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        printed = capfdbinary.readouterr()
+        lines = [json.loads(line, parse_constant=_no_constant) for line in printed.out.splitlines()]
+        return Answer(int(ended.value.code or 0), lines, printed.err.decode().strip())
+
+    return call
+
+
+def _no_constant(name: str) -> float:
+    raise AssertionError(f"{name} is not JSON")
+
+
+def expectation(folder: Path) -> dict[str, Any]:
+    expected: dict[str, Any] = json.loads((folder / "expected.json").read_text())
+    return expected
+
+
+def pictures(folder: Path) -> list[Path]:
+    return [folder / image["file"] for image in expectation(folder)["images"]]
+
+
+def judge(folder: Path, results: dict[str, Any], tmp_path: Path, model: str) -> str:
+    """The verdict of the cases' own check.py."""
+    file = tmp_path / "results.json"
+    file.write_text(json.dumps(results))
+    command = [sys.executable, str(folder.parents[1] / "check.py"), str(folder), str(file), "--model", model]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    return f"exit {done.returncode}: {done.stdout}{done.stderr}"
+
+
+def as_results(lines: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Our JSON in the judge's form."""
+    return {
+        "images": {Path(line["image"]).name: line for line in lines},
+        "warnings": [warning for line in lines for warning in line.get("warnings", ())],
+    }
+
+
+def assert_exactly(expected: dict[str, Any], lines: Sequence[dict[str, Any]]) -> None:
+    """Stricter than the judge: every object once, in the order of scores, nothing else."""
+    assert [Path(line["image"]).name for line in lines] == [image["file"] for image in expected["images"]]
+    for image, line in zip(expected["images"], lines, strict=True):
+        assert (line["width"], line["height"]) == (image["width"], image["height"])
+        found = line["detections"]
+        wanted = sorted(image["detections"], key=lambda each: -each["score"])
+        assert [(each["label"], each["class_id"]) for each in found] == [
+            (each["label"], each["class_id"]) for each in wanted
+        ]
+        for got, want in zip(found, wanted, strict=True):
+            assert got["box"] == pytest.approx(want["box"], abs=image["tol_px"])
+            assert got["score"] == pytest.approx(want["score"], abs=0.005)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("case", RIGHT)
+def test_every_box_is_right_in_the_picture_with_nothing_configured(
+    shared: Path, tmp_path: Path, run: Run, case: str, backend: str
+) -> None:
+    folder, model = shared / "cases/open" / case, "whole.onnx" if case == "A35" else "model.onnx"
+    answer = run(folder / model, pictures(folder), "--backend", backend)
+    assert answer.exit_code == 0, answer.error
+    assert_exactly(expectation(folder), answer.lines)
+    # those two are about files, and the judge wants these tried as well
+    assert case in ("A32", "A35") or PASS in judge(folder, as_results(answer.lines), tmp_path, model)
+    assert {line["backend"] for line in answer.lines} == {backend}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_network_trained_on_bgr_is_right_once_the_card_says_so_and_swaps_colours_otherwise(
+    shared: Path, tmp_path: Path, run: Run, backend: str
+) -> None:
+    folder = shared / "cases/open/A43"
+    network = folder / "model_bgr.onnx"
+    (tmp_path / "model.yaml").write_text(f"format: 1\nname: bgr\nnetwork: {network}\ninput: {{color: bgr}}\n")
+    answer = run(tmp_path, pictures(folder), "--backend", backend)
+    assert_exactly(expectation(folder), answer.lines)
+    assert PASS in judge(folder, as_results(answer.lines), tmp_path, "model_bgr.onnx")
+
+    swapped = run(network, pictures(folder), "--backend", backend)
+    where = {found["label"]: found["box"] for found in swapped.lines[0]["detections"]}
+    right = {found["label"]: found["box"] for found in answer.lines[0]["detections"]}
+    assert where["red"] == pytest.approx(right["blue"], abs=1)
+    assert where["green"] == pytest.approx(right["green"], abs=1)
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_head_of_another_family_is_refused_in_one_line_and_never_guessed(
+    shared: Path, tmp_path: Path, run: Run, case: str
+) -> None:
+    folder = shared / "cases/open" / case
+    answer = run(folder / "model.onnx", pictures(folder))
+    assert (answer.exit_code, answer.lines) == (1, [])
+    assert answer.error.startswith(f"{folder}/model.onnx: ")
+    assert "\n" not in answer.error
+    if case == "A16":
+        refusals = {"images": {path.name: {"error": answer.error} for path in pictures(folder)}}
+        assert PASS in judge(folder, refusals, tmp_path, "model.onnx")
+
+
+@pytest.mark.parametrize("case", ["A32", "A33", "A35"])
+def test_a_file_that_is_no_usable_network_is_named_for_what_it_is(
+    shared: Path, tmp_path: Path, run: Run, case: str
+) -> None:
+    folder = shared / "cases/open" / case
+    expected = expectation(folder)
+    bad = {}
+    for name in expected["bad_models"]:
+        answer = run(folder / name, [folder / "p_1280x720.png"])
+        assert (answer.exit_code, answer.lines) == (1, [])
+        assert "\n" not in answer.error
+        assert name in answer.error
+        bad[name] = {"error": answer.error, "crashed": False}
+    assert PASS in judge(folder, {"bad_models": bad}, tmp_path, expected["model"])
+
+
+@pytest.mark.parametrize(
+    ("labels", "numbers"),
+    [("ok", None), ("bom_crlf_blank", None), ("short", ("2", "3")), ("long", ("5", "3")), ("empty", ())],
+)
+def test_a_label_file_that_does_not_fit_the_head_is_refused_with_both_numbers(
+    shared: Path, tmp_path: Path, run: Run, labels: str, numbers: tuple[str, ...] | None
+) -> None:
+    folder = shared / "cases/open/A30"
+    card = tmp_path / "model.yaml"
+    card.write_text(
+        f"format: 1\nname: x\nnetwork: {folder}/model.onnx\nlabels_file: {folder}/labels_{labels}.txt\n"
+    )
+    answer = run(tmp_path, pictures(folder))
+    if numbers is None:
+        assert_exactly(expectation(folder), answer.lines)
+        assert PASS in judge(folder, as_results(answer.lines), tmp_path, "model.onnx")
+        return
+    assert (answer.exit_code, answer.lines) == (78, [])
+    assert answer.error.startswith(f"{card}:4:14: labels_file: ")
+    for number in numbers:
+        assert f" {number} " in answer.error
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_answers_of_nothing_but_nan_are_undefined_and_never_an_empty_frame(
+    shared: Path, tmp_path: Path, run: Run, backend: str
+) -> None:
+    folder = shared / "cases/open/A42"
+    answer = run(folder / "model_allnan.onnx", pictures(folder), "--backend", backend)
+    assert PASS in judge(folder, as_results(answer.lines), tmp_path, "model_allnan.onnx")
+    for line in answer.lines:
+        assert line["undefined"] == ["nan"]
+        assert "detections" not in line
+        assert any("not finite" in warning for warning in line["warnings"])
+
+
+def test_a_process_of_its_own_prints_json_on_standard_output_and_nothing_else(shared: Path) -> None:
+    folder = shared / "cases/open/A01"
+    command = [sys.executable, "-m", "edge_infer", "infer", str(folder / "model.onnx"), "--json"]
+    done = subprocess.run(
+        [*command, *map(str, pictures(folder))], capture_output=True, check=False, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert_exactly(expectation(folder), [json.loads(line) for line in done.stdout.splitlines()])
