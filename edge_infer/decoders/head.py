@@ -45,13 +45,13 @@ class Output:
         ``layouts``: those that this family is exported in; the first wins where several fit.
         ModelError where no output, or more than one, has such rows.
         """
-        self._decoder = card.decoder
+        self._card = card
         self._columns = before + classes
         self._layouts = layouts
         fitting = [spec for spec in outputs if self._fits(spec.shape)]
         if len(fitting) != 1:
             raise ModelError(
-                self._misfit(outputs, before, classes, len(fitting)),
+                f"{card.network}: {self._misfit(outputs, before, classes, len(fitting))}",
                 hint="correct labels or decoder in the model card",
             )
         self.name = fitting[0].name
@@ -69,8 +69,8 @@ class Output:
             if self._columns == matrix.shape[_columns_at(layout)]:
                 return matrix.T if layout == "columns first" else matrix
         raise ModelError(
-            f"the network answered {self.name} {_shown(tensor.shape)}, "
-            f"the decoder {self._decoder} needs rows of {self._columns} values",
+            f"{self._card.network}: the network answered {self.name} {_shown(tensor.shape)}, "
+            f"the decoder {self._card.decoder} needs rows of {self._columns} values",
             hint="correct labels or decoder in the model card",
         )
 
@@ -84,7 +84,7 @@ class Output:
         if classes and len(outputs) == 1 and len(outputs[0].shape) == 3 and min(sides, default=0) > before:
             return f"the head ({shapes}) has {min(sides) - before} classes, the card names {classes} labels"
         return (
-            f"the decoder {self._decoder} needs one output with rows of {self._columns} values, "
+            f"the decoder {self._card.decoder} needs one output with rows of {self._columns} values, "
             f"{fitting} of the network's fit: {shapes}"
         )
 
@@ -144,12 +144,12 @@ def conclude(
     """
     nan_rows = int(usable.size - np.count_nonzero(usable))
     if nan_rows:
-        warnings += (f"{nan_rows} of {usable.size} rows of the network's output are not finite (NaN or Inf)",)
+        warnings += (f"{nan_rows} of {usable.size} rows of the network's output are not finite numbers",)
     order = best_first(candidates.scores, MOST_CANDIDATES if suppress else card.max_detections)
     boxes, scores, class_ids = candidates.boxes[order], candidates.scores[order], candidates.class_ids[order]
     if len(scores) and scores[0] > _HIGHEST_SCORE:
         raise ModelError(
-            f"the network gives a score of {scores[0]:.4g}, which is no probability",
+            f"{card.network}: the network gives a score of {scores[0]:.4g}, which is no probability",
             hint=f"it may end before its sigmoid or not be what the decoder {card.decoder} reads",
         )
     if suppress:

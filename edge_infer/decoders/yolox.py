@@ -60,7 +60,7 @@ class YoloXRaw:
         if rows not in self._grids:
             height, width = self._card.input.size
             raise ModelError(
-                f"the output {self._output.name} has {rows} rows, "
+                f"{self._card.network}: the output {self._output.name} has {rows} rows, "
                 f"the grids of a {height}x{width} input have {' or '.join(map(str, self._grids))}",
                 hint="correct input.size or decoder in the model card",
             )
