@@ -10,7 +10,9 @@ from edge_infer.config.pieces import Pieces
 from edge_infer.config.topics import fill_in
 from edge_infer.errors import EdgeInferError
 from edge_infer.model.card import ModelCard
+from edge_infer.rules.zone import Zone
 from edge_infer.station import StationSettings
+from edge_infer.station.settings import Region
 from edge_infer.yamlfile import did_you_mean, tree
 
 _ROOMS = {"camera": "cameras", "model": "models"}
@@ -29,6 +31,7 @@ def check_consistency(pieces: Pieces) -> None:
                 ("stations", name, "trigger", "type"),
                 f"the camera {station.camera} has no line that could trigger; use continuous, every or mqtt",
             )
+        _check_rules(pieces, name, station)
     _check_addresses(pieces)
     _check_topics(pieces)
     _warn_of_unused(pieces)
@@ -74,6 +77,22 @@ def _check_names(pieces: Pieces, station: str) -> None:
         name, known = pieces.text(at), pieces.names(room)
         if name is not None and _NAME.fullmatch(name) and known and name not in known:
             pieces.wrong(at, f"there is no {key} {name} under {room}:{did_you_mean(name, known)}")
+
+
+def _check_rules(pieces: Pieces, name: str, station: StationSettings) -> None:
+    for index, rule in enumerate(station.rules):
+        at = ("stations", name, "rules", index)
+        if rule.zone is not None and station.region is not None and _apart(rule.zone, station.region):
+            pieces.wrong((*at, "zone"), "lies outside the station's region: nothing is ever seen there")
+        if rule.count.at_least == 0 and rule.count.at_most is None:
+            pieces.warn((*at, "count", "at_least"), "at_least: 0 can never be broken")
+
+
+def _apart(zone: Zone, region: Region) -> bool:
+    """Whether their bounding boxes do not meet; pixels and fractions cannot be compared without a frame."""
+    xs, ys = zip(*zone.polygon, strict=True)
+    x1, y1, x2, y2 = region.box
+    return zone.unit == region.unit and (max(xs) <= x1 or min(xs) >= x2 or max(ys) <= y1 or min(ys) >= y2)
 
 
 def _check_addresses(pieces: Pieces) -> None:

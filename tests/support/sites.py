@@ -1,0 +1,173 @@
+"""A whole site on disk: a YAML file that uses every key, a tiny real network, a recording, certificates."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+GOOD = """\
+format: 1
+site: plant1
+line: l3
+device: ipc7
+state_dir: state
+mqtt:
+  host: broker.plant1.example
+  port: 8883
+  protocol: "5"
+  user: ipc7
+  password:
+    file: secret
+  tls:
+    ca: ca.crt
+    cert: ipc7.crt
+    key: ipc7.key
+  topic_prefix: "vision/v1/{site}/{line}/{device}"
+cameras:
+  top:
+    type: rtsp
+    url: "rtsp://10.0.0.9/s"
+    user: u
+    password:
+      env: EDGE_INFER_TEST_CAMERA
+    transport: tcp
+    max_age_s: 0.5
+  tape:
+    type: files
+    path: tape
+    loop: false
+    realtime: false
+  usb:
+    type: v4l2
+    path: /dev/video9
+    width: 1280
+    height: 720
+    fps: 30
+    fourcc: MJPG
+  scene:
+    type: synthetic
+    fps: 10
+    seed: 1
+    frames: 400
+    defect_rate: 0.2
+models:
+  seals:
+    path: seals
+    backend:
+      type: openvino
+      device: CPU
+      fallback: [CPU]
+  plain:
+    path: seals
+    backend:
+      type: onnxruntime
+stations:
+  cap:
+    camera: top
+    trigger:
+      type: every
+      every_s: 0.5
+    model: seals
+    deadline_ms: 500
+    region:
+      unit: fraction
+      box: [0, 0.2, 1, 0.8]
+    rules:
+      - name: enough-bottles
+        count:
+          labels: [bottle]
+          min_score: 0.3
+          at_least: 3
+      - name: no-tear
+        count:
+          labels: [tear]
+          at_most: 0
+        zone:
+          unit: fraction
+          polygon: [[0, 0], [1, 0], [1, 1]]
+        min_area_px: 400
+    confirm:
+      k: 3
+      n: 5
+    hold_s: 1
+    publish:
+      every_s: 1
+    line_stop:
+      consecutive: 5
+  part:
+    camera: scene
+    trigger:
+      type: camera
+    model: plain
+    rules:
+      - name: cap
+        count:
+          labels: [bottle]
+          at_least: 1
+  asked:
+    camera: usb
+    trigger:
+      type: mqtt
+    model: plain
+    rules:
+      - name: cap
+        count:
+          labels: [bottle]
+          at_least: 1
+  replay:
+    camera: tape
+    model: plain
+    publish: change
+    rules:
+      - name: cap
+        count:
+          labels: [bottle]
+          at_least: 1
+outbox:
+  max_bytes: 500MB
+  commit: fsync
+recipes: {}
+"""
+
+CARD = """\
+format: 1
+name: seals
+network: model.onnx
+labels: [bottle, tear]
+"""
+
+
+def write_site(folder: Path, text: str = GOOD) -> Path:
+    """The YAML file with everything that GOOD names beside it."""
+    write_model(folder / "seals")
+    (folder / "tape").mkdir(exist_ok=True)
+    for name in ("tape/1.png", "secret", "ca.crt", "ipc7.crt", "ipc7.key"):
+        (folder / name).write_text("made up\n")
+    path = folder / "site.yaml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def write_model(folder: Path, card: str = CARD, classes: int = 2) -> Path:
+    """A folder with a model card and a network of Ultralytics' v8 shape for 64x64 pictures; finds nothing."""
+    folder.mkdir(exist_ok=True)
+    (folder / "model.yaml").write_text(card, encoding="utf-8")
+    rows = np.zeros((1, 4 + classes, 84), np.float32)
+    graph = helper.make_graph(
+        [
+            helper.make_node("ReduceMean", ["images"], ["mean"], keepdims=0),
+            helper.make_node("Mul", ["mean", "zero"], ["nothing"]),
+            helper.make_node("Add", ["rows", "nothing"], ["output0"]),
+        ],
+        "tiny",
+        [helper.make_tensor_value_info("images", TensorProto.FLOAT, [1, 3, 64, 64])],
+        [helper.make_tensor_value_info("output0", TensorProto.FLOAT, list(rows.shape))],
+        [numpy_helper.from_array(rows, "rows"), numpy_helper.from_array(np.float32(0), "zero")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)])
+    model.ir_version = 8
+    onnx.save(model, folder / "model.onnx")
+    return folder
