@@ -1,0 +1,12 @@
+"""The durable queue between the stations and the broker.
+
+Stations `put`; one writer thread numbers, commits and gives up; the MQTT pump takes rows and says what
+became of them.
+"""
+
+from edge_infer.outbox.ledger import Counts, OpenTrigger
+from edge_infer.outbox.outbox import Outbox, OutboxStats
+from edge_infer.outbox.row import Row
+from edge_infer.outbox.settings import OutboxSettings
+
+__all__ = ["Counts", "OpenTrigger", "Outbox", "OutboxSettings", "OutboxStats", "Row"]

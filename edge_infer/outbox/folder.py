@@ -1,0 +1,129 @@
+"""The outbox's folder: one service at a time, a damaged database set aside."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import logging
+import os
+import sqlite3
+from datetime import datetime
+from pathlib import Path
+
+from edge_infer import clock
+from edge_infer.errors import OutboxError
+from edge_infer.outbox.store import NewerStoreError, Store
+
+log = logging.getLogger(__name__)
+
+NAME = "outbox.db"
+KEPT_ASIDE = 2
+"""Damaged databases kept for a person to look at; older ones are deleted."""
+
+_DISK_TROUBLE = {errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EIO}
+_DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_SCHEMA}
+
+
+class DiskUnusableError(Exception):
+    """Full, read-only or broken: work goes on without it."""
+
+
+def damaged(error: sqlite3.Error) -> bool:
+    """The file is not a database any more (as against a disk that cannot be written)."""
+    return (getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF) in _DAMAGED
+
+
+class Folder:
+    """Locked by this process from the first `open` until `close`."""
+
+    def __init__(self, path: Path, *, fsync: bool) -> None:
+        self.path = path
+        self.set_aside: Path | None = None
+        """The damaged database that the last `open` found."""
+        self._fsync = fsync
+        self._lock: int | None = None
+
+    def open(self) -> Store:
+        """DiskUnusableError where it cannot be written, OutboxError where a person must mend it."""
+        self.set_aside = None
+        self._hold()
+        try:
+            return self._open()
+        except sqlite3.Error as error:
+            if not damaged(error):
+                raise self._cannot_write(error) from error
+            self.put_aside(str(error))
+        try:
+            return self._open()
+        except sqlite3.Error as error:
+            raise self._cannot_write(error) from error
+
+    def put_aside(self, why: str) -> None:
+        """Renames the database; DiskUnusableError where even that fails."""
+        database = self.path / NAME
+        aside = database.with_name(f"{NAME}.corrupt-{_stamp(clock.now())}")
+        try:
+            for suffix in ("", "-wal"):
+                part = database.with_name(NAME + suffix)
+                if part.exists():
+                    part.rename(aside.with_name(aside.name + suffix))
+            database.with_name(NAME + "-shm").unlink(missing_ok=True)
+            self.set_aside = aside
+            for old in sorted(self.path.glob(f"{NAME}.corrupt-*Z"))[:-KEPT_ASIDE]:
+                for suffix in ("", "-wal"):
+                    old.with_name(old.name + suffix).unlink(missing_ok=True)
+        except OSError as error:
+            raise DiskUnusableError(f"{database} is damaged and cannot be set aside: {error}") from error
+        log.error("the outbox %s is damaged (%s); set aside as %s", database, why, aside.name)
+
+    def close(self) -> None:
+        """Another process may use it."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def _open(self) -> Store:
+        try:
+            return Store.on_disk(self.path / NAME, fsync=self._fsync)
+        except NewerStoreError as error:
+            raise OutboxError(
+                f"the outbox cannot be used: {error}",
+                hint="install the newer edge-infer again, or move the file away to start an empty outbox",
+            ) from error
+
+    def _hold(self) -> None:
+        if self._lock is not None:
+            return
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            if error.errno in _DISK_TROUBLE:
+                raise DiskUnusableError(f"{self.path}: {error.strerror}") from error
+            raise OutboxError(
+                f"the outbox folder {self.path} cannot be used: {error.strerror}",
+                hint="set state_dir to a folder that the service's user may write",
+            ) from error
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(lock)
+            raise OutboxError(
+                f"another edge-infer uses the outbox in {self.path}",
+                hint="stop it, or give each service its own state_dir",
+            ) from error
+        self._lock = lock
+
+    def _cannot_write(self, error: sqlite3.Error) -> Exception:
+        database = self.path / NAME
+        read_only = os.statvfs(self.path).f_flag & os.ST_RDONLY
+        if database.exists() and not read_only and not os.access(database, os.W_OK):
+            return OutboxError(
+                f"the outbox {database} cannot be written: permission denied",
+                hint=f"give it to the service's user: chown -R edge-infer {self.path}",
+            )
+        return DiskUnusableError(f"{database}: {error}")
+
+
+def _stamp(now: datetime) -> str:
+    return now.strftime("%Y%m%dT%H%M%S.%fZ")

@@ -1,0 +1,224 @@
+"""What stations, service and pump call."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from edge_infer import clock
+from edge_infer.errors import OutboxError
+from edge_infer.outbox.folder import Folder
+from edge_infer.outbox.handover import (
+    LIMIT,
+    Handover,
+    NewEvent,
+    NewResult,
+    NewTrigger,
+    ResetCounts,
+    RetryRefused,
+)
+from edge_infer.outbox.ledger import Counts, Ledger, OpenTrigger
+from edge_infer.outbox.ready import Outcome, Ready
+from edge_infer.outbox.row import Row
+from edge_infer.outbox.settings import OutboxSettings
+from edge_infer.outbox.storage import Storage
+from edge_infer.outbox.writer import Writer
+from edge_infer.result import Result
+
+log = logging.getLogger(__name__)
+
+ALARMS = 20
+"""Alarms kept until somebody listens."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxStats:
+    """The outbox in numbers; counters are since the start of the process."""
+
+    depth: int
+    """Messages that wait or are on the wire."""
+    bytes: int
+    in_hand: int
+    """Handed over, not committed yet."""
+    oldest_s: float | None
+    """Age of the oldest message; None where nothing waits."""
+    committed: int
+    refused: int
+    dead: int
+    """Refused messages that are kept for `retry_refused`."""
+    given_up: Mapping[str, int]
+    """By decision; each result of them is told on `{station}/gap`."""
+    events_lost: int
+    in_memory: bool
+    """The disk cannot be written: what is here does not survive the process."""
+
+
+class Outbox:
+    """Thread-safe. Made by `open`; `close` commits what is in hand."""
+
+    def __init__(self, folder: Folder, settings: OutboxSettings, *, limit: int = LIMIT) -> None:
+        self._alarms: deque[tuple[str, Mapping[str, Any]]] = deque(maxlen=ALARMS)
+        self._listener: Callable[[str, Mapping[str, Any]], None] | None = None
+        self._ledger = Ledger()
+        self._handover = Handover(limit)
+        self._ready = Ready(self._handover.nudge)
+        self._storage = Storage(folder, self._ready, self._ledger, self._alarm)
+        self._writer = Writer(
+            settings,
+            storage=self._storage,
+            handover=self._handover,
+            ready=self._ready,
+            ledger=self._ledger,
+            alarm=self._alarm,
+        )
+        self._thread = threading.Thread(target=self._writer.run, name="outbox-writer", daemon=True)
+        self._thread.start()
+
+    @classmethod
+    def open(cls, folder: Path, settings: OutboxSettings) -> Outbox:
+        """Create the folder or continue what is in it.
+
+        A full or read-only disk is no error: results are kept in memory until it can be written. A damaged
+        database is set aside. OutboxError where another process uses the folder or it may not be written.
+        """
+        return cls(Folder(folder, fsync=settings.commit == "fsync"), settings)
+
+    # -- the stations' side
+
+    def put(self, topic: str, result: Result, committed: Callable[[Result], None] | None = None) -> None:
+        """Hand a result over at once; its number is given in the transaction that commits it.
+
+        ``committed`` gets the numbered result, on the writer's thread after the commit; it must not wait.
+        """
+        item = NewResult(topic, result.station, result.decision, result, committed)
+        if not self._handover.put(item):
+            log.error("a result of %s came after the outbox was closed and is lost", result.station)
+
+    def put_event(self, topic: str, payload: bytes) -> None:
+        """Hand over a message that has no number."""
+        if not self._handover.put(NewEvent(topic, payload)):
+            log.error("an event on %s came after the outbox was closed and is lost", topic)
+
+    def accept_trigger(
+        self, station: str, job_id: str, part_id: str | None, received_at: datetime, timeout_s: float = 5.0
+    ) -> None:
+        """Store a trigger; it is on disk when this returns. The result with its job id answers it.
+
+        OutboxError where the disk does not answer in time. While results are kept in memory, so is it.
+        """
+        done = threading.Event()
+        self._handover.put(NewTrigger(OpenTrigger(station, job_id, part_id, received_at), done))
+        self._wait(done, timeout_s, f"the trigger {job_id} of {station}")
+
+    def open_triggers(self, station: str) -> list[OpenTrigger]:
+        """Triggers that were stored and have no result, oldest first."""
+        return self._ledger.open_triggers(station)
+
+    def find_answer(self, station: str, part_id: str) -> Result | None:
+        """The last result for that part, of the last 64 parts of the station in this process."""
+        return self._ledger.answer(station, part_id)
+
+    def counts(self, station: str) -> Counts:
+        """Decisions of a station since they were reset, committed ones only."""
+        return self._ledger.counts_of(station)
+
+    def reset_counts(self, station: str, timeout_s: float = 5.0) -> None:
+        """Start from zero; durable when it returns. OutboxError where the disk does not answer in time."""
+        done = threading.Event()
+        self._handover.put(ResetCounts(station, done))
+        self._wait(done, timeout_s, f"the reset of {station}'s counts")
+
+    def _wait(self, done: threading.Event, timeout_s: float, what: str) -> None:
+        if not done.wait(timeout_s):
+            raise OutboxError(
+                f"{what} is not stored after {timeout_s:g} s",
+                hint="the disk hangs or the service stops; see the log",
+            )
+
+    def retry_refused(self, timeout_s: float = 5.0) -> None:
+        """Refused messages wait again, behind the others (an ACL was mended)."""
+        done = threading.Event()
+        self._handover.put(RetryRefused(done))
+        self._wait(done, timeout_s, "the retry of refused messages")
+
+    # -- the pump's side
+
+    def listen(self, wake: Callable[[], None], alarm: Callable[[str, Mapping[str, Any]], None]) -> None:
+        """``wake`` when there may be something to take; ``alarm(kind, data)`` for an event.
+
+        Alarms from before the call are told at once.
+        """
+        self._listener = alarm
+        while self._alarms:
+            alarm(*self._alarms.popleft())
+        self._ready.wake = wake
+
+    def connected(self) -> None:
+        """A connection was made: what waits now is delayed."""
+        self._ready.connected()
+
+    def disconnected(self) -> None:
+        """What was taken and is not done with waits again."""
+        self._ready.disconnected()
+
+    def take(self) -> Row | None:
+        """The oldest message; it is kept until `delivered` or `refused`. None where nothing is ready."""
+        return self._ready.take()
+
+    def delivered(self, row: Row) -> None:
+        """The broker took it: delete it."""
+        self._ready.finish(Outcome(row))
+
+    def refused(self, row: Row, code: int, refusal: str) -> None:
+        """The broker will not take it: keep it aside. ``code`` is 0x80 or above."""
+        self._ready.finish(Outcome(row, code, refusal))
+
+    # -- the service's side
+
+    @property
+    def failure(self) -> BaseException | None:
+        """Why nothing is committed any more (a bug, no memory); the service must be started again."""
+        return self._writer.failure
+
+    @property
+    def idle(self) -> bool:
+        """Nothing in hand, nothing waits."""
+        stats = self.stats
+        return not stats.in_hand and not stats.depth
+
+    @property
+    def stats(self) -> OutboxStats:
+        """Right now."""
+        writer = self._writer
+        oldest_s = writer.oldest_s
+        return OutboxStats(
+            depth=writer.depth,
+            bytes=writer.bytes,
+            in_hand=len(self._handover),
+            oldest_s=max(0.0, clock.now().timestamp() - oldest_s) if oldest_s is not None else None,
+            committed=writer.committed,
+            refused=self._storage.refused,
+            dead=writer.dead,
+            given_up=dict(writer.given_up),
+            events_lost=self._handover.events_lost,
+            in_memory=self._storage.ram is not None,
+        )
+
+    def close(self, timeout_s: float) -> None:
+        """Commit what is in hand and stop; returns after ``timeout_s`` whatever the disk does."""
+        self._handover.close()
+        self._thread.join(timeout_s)
+        if self._thread.is_alive():
+            log.error("the disk did not take the last %d results in %g s", len(self._handover), timeout_s)
+
+    def _alarm(self, kind: str, data: Mapping[str, Any]) -> None:
+        if self._listener is None:
+            self._alarms.append((kind, data))
+        else:
+            self._listener(kind, data)

@@ -1,0 +1,325 @@
+"""The tables: on disk (WAL), or in memory with the same rules while the disk cannot be written."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from edge_infer.outbox.ledger import Changes, Counts, Ledger, OpenTrigger, Stream
+from edge_infer.outbox.row import GapKey, Place, Range, Row, rank
+
+log = logging.getLogger(__name__)
+
+VERSION = 1
+
+_TABLES = f"""
+BEGIN;
+-- AUTOINCREMENT: an id is never used again, so a cursor over ids misses no row
+CREATE TABLE outbox (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, kind TEXT NOT NULL, topic TEXT NOT NULL, payload BLOB NOT NULL,
+    station TEXT NOT NULL, stream_id TEXT NOT NULL, seq INTEGER NOT NULL, decision TEXT NOT NULL,
+    created_s REAL NOT NULL, rank INTEGER NOT NULL, size INTEGER NOT NULL);
+CREATE INDEX outbox_rank ON outbox (rank, id, size);
+CREATE TABLE dead (
+    id INTEGER PRIMARY KEY, kind TEXT NOT NULL, topic TEXT NOT NULL, payload BLOB NOT NULL,
+    station TEXT NOT NULL, stream_id TEXT NOT NULL, seq INTEGER NOT NULL, decision TEXT NOT NULL,
+    created_s REAL NOT NULL, code INTEGER NOT NULL, refusal TEXT NOT NULL, refused_s REAL NOT NULL);
+CREATE TABLE gap (
+    topic TEXT NOT NULL, station TEXT NOT NULL, stream_id TEXT NOT NULL, reason TEXT NOT NULL,
+    first INTEGER NOT NULL, last INTEGER NOT NULL,
+    PRIMARY KEY (topic, station, stream_id, reason, first)) WITHOUT ROWID;
+CREATE TABLE stream (station TEXT PRIMARY KEY, stream_id TEXT NOT NULL, seq INTEGER NOT NULL);
+CREATE TABLE counts (
+    station TEXT PRIMARY KEY, ok INTEGER NOT NULL, nok INTEGER NOT NULL, undefined INTEGER NOT NULL,
+    since TEXT);
+CREATE TABLE open_trigger (
+    station TEXT NOT NULL, job_id TEXT NOT NULL, part_id TEXT, received_at TEXT NOT NULL,
+    PRIMARY KEY (station, job_id)) WITHOUT ROWID;
+PRAGMA user_version = {VERSION};
+COMMIT;
+"""
+
+# clocks that were not set yet say 1970; the age of such a row is not known
+_PLAUSIBLE_S = datetime(2020, 1, 1, tzinfo=UTC).timestamp()
+
+
+class NewerStoreError(Exception):
+    """The database was written by a newer edge-infer."""
+
+
+class Store:
+    """Used by one thread at a time; every change is inside `transaction`. Raises sqlite3.Error."""
+
+    def __init__(self, connection: sqlite3.Connection, place: Place) -> None:
+        self.place = place
+        self.rows = 0
+        """Waiting, gaps not counted."""
+        self.bytes = 0
+        """Their size."""
+        self.refused = 0
+        """Rows that the broker refused."""
+        self._db = connection
+        self._recount()
+
+    @classmethod
+    def on_disk(cls, path: Path, *, fsync: bool) -> Store:
+        """Opened or created. NewerStoreError where this program cannot know its tables."""
+        db = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
+        try:
+            version = db.execute("PRAGMA user_version").fetchone()[0]
+            if version > VERSION:
+                raise NewerStoreError(f"{path} has format {version}, this program knows {VERSION}")
+            db.execute("PRAGMA journal_mode = WAL")
+            db.execute(f"PRAGMA synchronous = {'FULL' if fsync else 'NORMAL'}")
+            db.execute("PRAGMA journal_size_limit = 16777216")
+            if version == 0:
+                db.executescript(_TABLES)
+            return cls(db, "disk")
+        except BaseException:
+            db.close()
+            raise
+
+    @classmethod
+    def in_memory(cls) -> Store:
+        """Empty; gone with the process."""
+        db = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        db.executescript(_TABLES)
+        return cls(db, "ram")
+
+    def close(self) -> None:
+        """Safe to call twice."""
+        self._db.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All or nothing."""
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._db.execute("COMMIT")
+        except BaseException:
+            # on a broken disk even this may fail; the first error is the one to tell
+            with suppress(sqlite3.Error):
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                self._recount()
+            raise
+
+    def _recount(self) -> None:
+        self.rows, self.bytes = self._db.execute(
+            "SELECT count(*), coalesce(sum(size), 0) FROM outbox INDEXED BY outbox_rank"
+        ).fetchone()
+        self.refused = int(self._db.execute("SELECT count(*) FROM dead").fetchone()[0])
+
+    # -- rows
+
+    def insert(self, row: Row) -> int:
+        """The row's new id."""
+        cursor = self._db.execute(
+            "INSERT INTO outbox VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                row.kind,
+                row.topic,
+                row.payload,
+                row.station,
+                row.stream_id,
+                row.seq,
+                row.decision,
+                row.created_s,
+                rank(row.decision),
+                row.size,
+            ),
+        )
+        self.rows += 1
+        self.bytes += row.size
+        return int(cursor.lastrowid or 0)
+
+    def delete(self, ids: Iterable[int]) -> None:
+        """Ids that are not there any more do not matter."""
+        for id_ in ids:
+            for (size,) in self._db.execute("DELETE FROM outbox WHERE id = ? RETURNING size", (id_,)):
+                self.rows -= 1
+                self.bytes -= size
+
+    def read(self, after: int, max_rows: int, max_bytes: int) -> list[Row]:
+        """Rows with a higher id, oldest first; at least one where there is one."""
+        found: list[Row] = []
+        for record in self._db.execute(
+            "SELECT * FROM outbox WHERE id > ? ORDER BY id LIMIT ?", (after, max_rows)
+        ):
+            found.append(_row(record, self.place))
+            max_bytes -= len(record[3])
+            if max_bytes <= 0:
+                break
+        return found
+
+    def oldest_s(self) -> float | None:
+        """When the oldest row was made, Unix time."""
+        record = self._db.execute("SELECT created_s FROM outbox ORDER BY id LIMIT 1").fetchone()
+        return float(record[0]) if record else None
+
+    def last_id(self) -> int:
+        """The highest id given so far."""
+        record = self._db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'outbox'").fetchone()
+        return int(record[0]) if record else 0
+
+    def victims(self, max_rows: int, max_bytes: int, sent: Collection[int]) -> list[Row]:
+        """What to give up to get within the bounds: OK first, NOK last, oldest first; no payloads.
+
+        Rows that are ``sent`` stay.
+        """
+        rows_over, bytes_over = self.rows - max_rows, self.bytes - max_bytes
+        found: list[Row] = []
+        if rows_over <= 0 and bytes_over <= 0:
+            return found
+        for *record, size in self._db.execute(
+            "SELECT id, kind, topic, x'', station, stream_id, seq, decision, created_s, size"
+            " FROM outbox INDEXED BY outbox_rank ORDER BY rank, id"
+        ):
+            if record[0] in sent:
+                continue
+            found.append(_row(record, self.place))
+            rows_over -= 1
+            bytes_over -= size
+            if rows_over <= 0 and bytes_over <= 0:
+                break
+        return found
+
+    def expired(self, before_s: float, sent: Collection[int], limit: int) -> list[Row]:
+        """The oldest rows made before that time; no payloads."""
+        found: list[Row] = []
+        for record in self._db.execute(
+            "SELECT id, kind, topic, x'', station, stream_id, seq, decision, created_s"
+            " FROM outbox ORDER BY id"
+        ):
+            row = _row(record, self.place)
+            if row.created_s < _PLAUSIBLE_S or row.id in sent:
+                continue
+            if row.created_s >= before_s or len(found) == limit:
+                break
+            found.append(row)
+        return found
+
+    # -- refused rows
+
+    def bury(self, id_: int, code: int, refusal: str, now_s: float) -> None:
+        """The broker refused it: no longer sent, kept for a person to look at."""
+        buried = self._db.execute(
+            "INSERT INTO dead SELECT"
+            " id, kind, topic, payload, station, stream_id, seq, decision, created_s, ?, ?, ?"
+            " FROM outbox WHERE id = ?",
+            (code, refusal, now_s, id_),
+        )
+        self.refused += buried.rowcount
+        self.delete([id_])
+
+    def revive(self) -> None:
+        """Every refused row waits again, behind the others."""
+        for record in self._db.execute("SELECT * FROM dead ORDER BY id").fetchall():
+            self.insert(_row(record, self.place))
+        self._db.execute("DELETE FROM dead")
+        self.refused = 0
+
+    def dead(self, beyond: int = 0) -> list[Row]:
+        """Refused rows, newest first, without the ``beyond`` newest."""
+        records = self._db.execute("SELECT * FROM dead ORDER BY id DESC LIMIT -1 OFFSET ?", (beyond,))
+        return [_row(record, self.place) for record in records]
+
+    def forget_dead(self, rows: Iterable[Row]) -> None:
+        """For good."""
+        for row in rows:
+            self.refused -= self._db.execute("DELETE FROM dead WHERE id = ?", (row.id,)).rowcount
+
+    def copy_dead(self, source: Store) -> None:
+        """Refused rows of another store, with new ids."""
+        for record in source._db.execute("SELECT * FROM dead ORDER BY id").fetchall():
+            # by way of the outbox, whose ids no other refused row has
+            id_ = self.insert(_row(record, self.place))
+            self.bury(id_, *record[9:])
+
+    # -- gaps
+
+    def add_gap(self, key: GapKey, first: int, last: int) -> None:
+        """Joined with the ranges beside it."""
+        left = self._db.execute(
+            "SELECT first, last FROM gap WHERE topic = ? AND station = ? AND stream_id = ? AND reason = ?"
+            " AND first <= ? ORDER BY first DESC LIMIT 1",
+            (*key, first),
+        ).fetchone()
+        if left and left[1] >= first - 1:
+            first, last = left[0], max(last, left[1])
+        right = self._db.execute(
+            "DELETE FROM gap WHERE topic = ? AND station = ? AND stream_id = ? AND reason = ?"
+            " AND first = ? RETURNING last",
+            (*key, last + 1),
+        ).fetchall()
+        if right:
+            last = right[0][0]
+        self._db.execute("INSERT OR REPLACE INTO gap VALUES (?, ?, ?, ?, ?, ?)", (*key, first, last))
+
+    def gaps(self, limit: int) -> dict[GapKey, list[Range]]:
+        """Up to ``limit`` ranges (-1: all)."""
+        found: dict[GapKey, list[Range]] = {}
+        for *key, first, last in self._db.execute("SELECT * FROM gap LIMIT ?", (limit,)):
+            found.setdefault(GapKey(*key), []).append(Range(first, last))
+        return found
+
+    def forget_gaps(self, row: Row) -> None:
+        """They were told; one that has grown since stays."""
+        key = GapKey(row.topic, row.station, row.stream_id, row.reason)
+        self._db.executemany(
+            "DELETE FROM gap WHERE topic = ? AND station = ? AND stream_id = ? AND reason = ?"
+            " AND first = ? AND last = ?",
+            [(*key, one.first, one.last) for one in row.ranges],
+        )
+
+    # -- the ledger
+
+    def save(self, changes: Changes) -> None:
+        """In the same transaction as the rows that belong to them."""
+        self._db.executemany(
+            "INSERT OR REPLACE INTO stream VALUES (?, ?, ?)",
+            [(station, one.stream_id, one.seq) for station, one in changes.streams.items()],
+        )
+        self._db.executemany(
+            "INSERT OR REPLACE INTO counts VALUES (?, ?, ?, ?, ?)",
+            [
+                (station, one.ok, one.nok, one.undefined, one.since.isoformat() if one.since else None)
+                for station, one in changes.counts.items()
+            ],
+        )
+        self._db.executemany(
+            "INSERT OR REPLACE INTO open_trigger VALUES (?, ?, ?, ?)",
+            [(one.station, one.job_id, one.part_id, one.received_at.isoformat()) for one in changes.opened],
+        )
+        self._db.executemany("DELETE FROM open_trigger WHERE station = ? AND job_id = ?", changes.closed)
+
+    def save_all(self, ledger: Ledger) -> None:
+        """Replaces what is stored of every station."""
+        for statement in ("DELETE FROM stream", "DELETE FROM counts", "DELETE FROM open_trigger"):
+            self._db.execute(statement)
+        self.save(Changes(ledger.streams, ledger.counts, list(ledger.open.values())))
+
+    def load(self) -> Changes:
+        """What the ledger knew when the last transaction was committed."""
+        changes = Changes()
+        for station, stream_id, seq in self._db.execute("SELECT * FROM stream"):
+            changes.streams[station] = Stream(stream_id, seq)
+        for station, ok, nok, undefined, since in self._db.execute("SELECT * FROM counts"):
+            changes.counts[station] = Counts(
+                ok, nok, undefined, datetime.fromisoformat(since) if since else None
+            )
+        for station, job_id, part_id, received_at in self._db.execute("SELECT * FROM open_trigger"):
+            changes.opened.append(OpenTrigger(station, job_id, part_id, datetime.fromisoformat(received_at)))
+        return changes
+
+
+def _row(record: Sequence[Any], place: Place) -> Row:
+    # the first columns of `outbox` and `dead` are the same
+    id_, kind, topic, payload, station, stream_id, seq, decision, created_s = record[:9]
+    return Row(kind, topic, payload, created_s, station, stream_id, seq, decision, id_, place)

@@ -1,0 +1,271 @@
+"""The one thread that changes the outbox: numbers, commits, deletes, gives up."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from edge_infer import clock
+from edge_infer.outbox import gaps
+from edge_infer.outbox.handover import (
+    Awaited,
+    Handover,
+    Item,
+    NewEvent,
+    NewResult,
+    NewTrigger,
+    ResetCounts,
+    RetryRefused,
+)
+from edge_infer.outbox.ledger import Changes, Counts, Ledger
+from edge_infer.outbox.ready import Ready
+from edge_infer.outbox.row import GapKey, Row
+from edge_infer.outbox.settings import OutboxSettings
+from edge_infer.outbox.storage import Alarm, Storage
+from edge_infer.outbox.store import Store
+from edge_infer.result import Result
+
+log = logging.getLogger(__name__)
+
+RAM_BYTES = 32_000_000
+"""What is kept in memory while the disk cannot be written."""
+OUTCOME_S = 0.1
+"""How long a delivered row may wait for its deletion."""
+TICK_S = 1.0
+AGE_S = 60.0
+"""How often the age of rows is looked at."""
+DEAD_ROWS = 10_000
+"""Refused rows kept; older ones are given up."""
+ROOM = 0.9
+"""A full outbox has room again below this part of its bounds."""
+
+
+@dataclass(slots=True)
+class _Transaction:
+    """What one transaction does besides rows; thrown away when it fails."""
+
+    changes: Changes = field(default_factory=Changes)
+    finals: list[tuple[Result, Callable[[Result], None] | None]] = field(default_factory=list)
+    given_up: Counter[str] = field(default_factory=Counter)
+    withdrawn: list[Row] = field(default_factory=list)
+    """Rows that lay ready for the pump and are given up."""
+
+
+class Writer:
+    """`run` is the thread's life; the rest is called by it only."""
+
+    def __init__(
+        self,
+        settings: OutboxSettings,
+        *,
+        storage: Storage,
+        handover: Handover,
+        ready: Ready,
+        ledger: Ledger,
+        alarm: Alarm,
+    ) -> None:
+        self.committed = 0
+        """Results, since the start."""
+        self.given_up: Counter[str] = Counter()
+        """By decision, since the start."""
+        self.depth = self.bytes = self.dead = 0
+        self.oldest_s: float | None = None
+        """When the oldest row was made, Unix time."""
+        self.failure: BaseException | None = None
+        """Why the thread ended before it was told to."""
+        self._settings = settings
+        self._storage = storage
+        self._handover = handover
+        self._ready = ready
+        self._ledger = ledger
+        self._alarm = alarm
+        self._full = False
+        self._next_age = 0.0
+        self._first_outcome: float | None = None
+        storage.fill()
+        self._measure()
+
+    def run(self) -> None:
+        """Until the handover is closed and empty."""
+        try:
+            last = False
+            while not last:
+                batch, last = self._handover.take(OUTCOME_S if self._ready.has_outcomes() else TICK_S)
+                self._step(batch, last=last)
+        except BaseException as error:
+            # the service must see it and be started again; what was committed is safe
+            self.failure = error
+            log.critical("the outbox's writer failed: %s", error, exc_info=error)
+        finally:
+            self._ready.close()
+            left = len(self._storage.ram.read(0, -1, RAM_BYTES)) if self._storage.ram else 0
+            if left:
+                log.error("%d messages were only in memory and are lost", left)
+            self._storage.close()
+
+    def _step(self, batch: list[Item], *, last: bool) -> None:
+        if batch or last or self._outcomes_due() or time.monotonic() >= self._next_age:
+            self._write(batch)
+        if self._storage.retry_due() or (last and self._storage.ram is not None):
+            self._storage.retry()
+        if not last:
+            self._storage.fill()
+        self._measure()
+
+    def _outcomes_due(self) -> bool:
+        if not self._ready.has_outcomes():
+            self._first_outcome = None
+            return False
+        now = time.monotonic()
+        if self._first_outcome is None:
+            self._first_outcome = now
+        return now - self._first_outcome >= OUTCOME_S
+
+    def _write(self, batch: list[Item]) -> None:
+        self._first_outcome = None
+        self._storage.collect()
+        done = None
+        while done is None:
+            store = self._storage.current
+            try:
+                done = self._transact(store, batch)
+            except sqlite3.Error as error:
+                self._storage.failed(error)
+        self._ledger.apply(done.changes)
+        self._storage.settled(store)
+        self.committed += len(done.finals)
+        self._note_given_up(store, done.given_up)
+        self._measure()
+        for item in batch:
+            if isinstance(item, Awaited):
+                item.done.set()
+        for final, committed in done.finals:
+            if committed is not None:
+                _call(committed, final)
+
+    def _transact(self, store: Store, batch: list[Item]) -> _Transaction:
+        transaction = _Transaction()
+        try:
+            with store.transaction():
+                self._storage.settle(store)
+                for item in batch:
+                    self._take_in(item, store, transaction)
+                self._make_room(store, transaction)
+                store.save(transaction.changes)
+        except BaseException:
+            self._ready.put_back(transaction.withdrawn)
+            raise
+        return transaction
+
+    def _take_in(self, item: Item, store: Store, transaction: _Transaction) -> None:
+        now = clock.now()
+        changes = transaction.changes
+        if isinstance(item, NewEvent):
+            store.insert(Row("event", item.topic, item.payload, now.timestamp()))
+        elif isinstance(item, NewTrigger):
+            changes.opened.append(item.trigger)
+        elif isinstance(item, ResetCounts):
+            changes.counts[item.station] = Counts(since=now)
+        elif isinstance(item, RetryRefused):
+            store.revive()
+        elif item.result is None:
+            self._number_lost(item, store, transaction)
+        else:
+            stream = self._ledger.number(item.station, changes)
+            final = item.result.model_copy(update={"seq": stream.seq, "stream_id": stream.stream_id})
+            payload = final.as_json().encode()
+            store.insert(
+                Row(
+                    "result",
+                    item.topic,
+                    payload,
+                    now.timestamp(),
+                    item.station,
+                    stream.stream_id,
+                    stream.seq,
+                    item.decision,
+                )
+            )
+            transaction.finals.append((final, item.committed))
+            self._ledger.count(item.station, item.decision, now, changes)
+            if final.job_id != final.result_id:
+                changes.closed.append((item.station, final.job_id))
+            if final.part_id is not None:
+                changes.answers.append(final)
+
+    def _number_lost(self, item: NewResult, store: Store, transaction: _Transaction) -> None:
+        """Results that were given up in the handover have numbers too: a hole that can be seen."""
+        first = last = 0
+        for decision in item.lost.elements():
+            last = self._ledger.number(item.station, transaction.changes).seq
+            first = first or last
+            self._ledger.count(item.station, decision, clock.now(), transaction.changes)
+        stream_id = transaction.changes.streams[item.station].stream_id
+        store.add_gap(GapKey(gaps.gap_topic(item.topic), item.station, stream_id, "overload"), first, last)
+        transaction.given_up.update(item.lost)
+
+    def _make_room(self, store: Store, transaction: _Transaction) -> None:
+        max_bytes = self._settings.max_bytes
+        if store.place == "ram":
+            max_bytes = min(max_bytes, RAM_BYTES)
+        sent = self._ready.sent(store.place)
+        victims = store.victims(self._settings.max_rows, max_bytes, sent)
+        self._give_up(store, victims, "full", transaction)
+        if time.monotonic() < self._next_age:
+            return
+        self._next_age = time.monotonic() + AGE_S
+        if self._settings.max_age_days is not None:
+            before_s = clock.now().timestamp() - self._settings.max_age_days * 86400
+            self._give_up(store, store.expired(before_s, sent, 1000), "too_old", transaction)
+        if store.refused > DEAD_ROWS:
+            old = store.dead(beyond=DEAD_ROWS)
+            gaps.tell(store, old, "refused")
+            store.forget_dead(old)
+
+    def _give_up(self, store: Store, victims: list[Row], reason: str, transaction: _Transaction) -> None:
+        if not victims:
+            return
+        transaction.withdrawn += self._ready.withdraw(store.place, {row.id for row in victims})
+        # the pump may have taken some since they were chosen
+        sent = self._ready.sent(store.place)
+        victims = [row for row in victims if row.id not in sent]
+        store.delete(row.id for row in victims)
+        gaps.tell(store, victims, reason)
+        transaction.given_up.update(row.decision or "event" for row in victims)
+
+    def _note_given_up(self, store: Store, given_up: Counter[str]) -> None:
+        self.given_up += given_up
+        if given_up and not self._full:
+            self._full = True
+            log.error("the outbox gives up results, OK first: %s", dict(given_up))
+            self._alarm("outbox_full", {"givenUp": dict(given_up)})
+        elif (
+            self._full
+            and not given_up
+            and store.rows < ROOM * self._settings.max_rows
+            and store.bytes < ROOM * self._settings.max_bytes
+        ):
+            self._full = False
+            log.warning("the outbox has room again; given up since the start: %s", dict(self.given_up))
+
+    def _measure(self) -> None:
+        self.depth, self.bytes = self._storage.depth()
+        self.dead = sum(store.refused for store in self._storage.stores)
+        try:
+            oldest = [store.oldest_s() for store in self._storage.stores]
+        except sqlite3.Error:
+            # the next transaction meets the same bad disk and says so
+            return
+        self.oldest_s = min((one for one in oldest if one is not None), default=None)
+
+
+def _call(committed: Callable[[Result], None], final: Result) -> None:
+    try:
+        committed(final)
+    except Exception:
+        # the caller's trouble must not stop the results of other stations
+        log.exception("result %s of %s is committed, but its callback failed", final.seq, final.station)
