@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import onnx
-from onnx import TensorProto, helper, numpy_helper
+
+from support import networks
 
 GOOD = """\
 format: 1
@@ -155,19 +155,5 @@ def write_model(folder: Path, card: str = CARD, classes: int = 2) -> Path:
     """A folder with a model card and a network of Ultralytics' v8 shape for 64x64 pictures; finds nothing."""
     folder.mkdir(exist_ok=True)
     (folder / "model.yaml").write_text(card, encoding="utf-8")
-    rows = np.zeros((1, 4 + classes, 84), np.float32)
-    graph = helper.make_graph(
-        [
-            helper.make_node("ReduceMean", ["images"], ["mean"], keepdims=0),
-            helper.make_node("Mul", ["mean", "zero"], ["nothing"]),
-            helper.make_node("Add", ["rows", "nothing"], ["output0"]),
-        ],
-        "tiny",
-        [helper.make_tensor_value_info("images", TensorProto.FLOAT, [1, 3, 64, 64])],
-        [helper.make_tensor_value_info("output0", TensorProto.FLOAT, list(rows.shape))],
-        [numpy_helper.from_array(rows, "rows"), numpy_helper.from_array(np.float32(0), "zero")],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)])
-    model.ir_version = 8
-    onnx.save(model, folder / "model.onnx")
+    networks.rows(folder / "model.onnx", np.zeros((1, 4 + classes, 84), np.float32))
     return folder
