@@ -48,6 +48,7 @@ class _Part(BaseModel):
         alias_generator=to_camel,
         validate_by_name=True,
         use_attribute_docstrings=True,
+        json_schema_serialization_defaults_required=True,
     )
 
 
@@ -179,9 +180,9 @@ class Result(_Part):
     boot_id: str
     clock: Clock
     warnings: tuple[str, ...] = ()
-    seq: int = Field(default=0, ge=0)
+    seq: int = Field(default=0, ge=0, json_schema_extra={"minimum": 1})
     """Counts one station's results from 1 without holes; given by the transaction that commits."""
-    stream_id: str = ""
+    stream_id: str = Field(default="", json_schema_extra={"minLength": 1})
     """Names that count; new whenever it cannot be continued."""
 
     def as_json(self) -> str:
@@ -196,6 +197,10 @@ def json_schema() -> dict[str, Any]:
     """JSON Schema (2020-12) of a published result. Readers must ignore keys they do not know."""
     schema = Result.model_json_schema(by_alias=True, mode="serialization")
     _open(schema)
+    schema["required"].remove("partId")
+    # what they are before the commit is nothing a subscriber sees
+    for given in ("seq", "streamId"):
+        del schema["properties"][given]["default"]
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     schema["title"] = SCHEMA
     return schema

@@ -28,7 +28,7 @@ class GapKey(NamedTuple):
     station: str
     stream_id: str
     reason: str
-    """full, too_old, overload or refused."""
+    """full, too_old, overload, refused or unpublishable."""
 
 
 @dataclass(frozen=True, slots=True)

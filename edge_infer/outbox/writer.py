@@ -177,7 +177,17 @@ class Writer:
         else:
             stream = self._ledger.number(item.station, changes)
             final = item.result.model_copy(update={"seq": stream.seq, "stream_id": stream.stream_id})
-            payload = final.as_json().encode()
+            self._ledger.count(item.station, item.decision, now, changes)
+            if final.job_id != final.result_id:
+                changes.closed.append((item.station, final.job_id))
+            try:
+                payload = final.as_json().encode()
+            except ValueError:
+                # text that is no Unicode; the number is given, so it must be told
+                log.exception("result %d of %s cannot be published", stream.seq, item.station)
+                key = GapKey(gaps.gap_topic(item.topic), item.station, stream.stream_id, "unpublishable")
+                store.add_gap(key, stream.seq, stream.seq)
+                return
             store.insert(
                 Row(
                     "result",
@@ -191,9 +201,6 @@ class Writer:
                 )
             )
             transaction.finals.append((final, item.committed))
-            self._ledger.count(item.station, item.decision, now, changes)
-            if final.job_id != final.result_id:
-                changes.closed.append((item.station, final.job_id))
             if final.part_id is not None:
                 changes.answers.append(final)
 

@@ -212,6 +212,18 @@ def test_a_callback_that_fails_stops_nobody(tmp_path: Path, caplog: pytest.LogCa
     outbox.close(5)
 
 
+def test_a_result_that_is_no_unicode_is_told_as_a_gap_and_stops_nobody(tmp_path: Path) -> None:
+    outbox = opened(tmp_path)
+    reader = Reader(outbox)
+    outbox.connected()
+    outbox.put("p/cap/result", result(label="\ud800"))
+    put_all(outbox, [result()])
+    rows = reader.deliver(2)
+    assert numbers(rows) == [2]
+    assert json.loads(rows[1].payload)["ranges"] == [{"fromSeq": 1, "toSeq": 1}]
+    outbox.close(5)
+
+
 def test_close_commits_what_is_in_hand(tmp_path: Path) -> None:
     outbox = opened(tmp_path)
     for _ in range(1000):
