@@ -66,7 +66,7 @@ class Service:
         self._stop.set()
 
     def run(self) -> bool:
-        """True where every recording was read to its end; False where one could not be."""
+        """True where all went well; False where a model could not run or a recording ended in an error."""
         self._publisher.start()
         try:
             self._open()
@@ -75,7 +75,8 @@ class Service:
         finally:
             self._notifier.send(STOPPING="1", STATUS="stopping")
             self._close()
-        return not any(camera.state == "failed" for camera in self._cameras.values())
+        failed = any(camera.state == "failed" for camera in self._cameras.values())
+        return not failed and len(self._engines) == len(self._used_models())
 
     # -- open
 
@@ -103,10 +104,10 @@ class Service:
 
     def _open_engine(self, name: str) -> str | None:
         """Why the model cannot run, None where it does: one station's trouble is not the others'."""
-        use = self._site.models[name]
+        use, card = self._site.models[name], self._site.cards.get(name)
         self._notifier.send(STATUS=f"loading model {name}", EXTEND_TIMEOUT_USEC="120000000")
         try:
-            network = Network.open(load_model(use.path), use.backend)
+            network = Network.open(card or load_model(use.path), use.backend)
         except EdgeInferError as error:
             log.error("model %s cannot run: %s", name, error)
             self._publisher.event("model_failed", {"model": name, "error": str(error)})
@@ -212,10 +213,9 @@ class Service:
         # results first to disk, then what the broker takes in the time left
         self._outbox.flush(OUTBOX_S)
         self._publisher.stop(PUBLISHER_S)
-        self._outbox.close(OUTBOX_S)
-        waiting = self._outbox_depth
-        if waiting:
+        if waiting := self._outbox.depth():
             log.warning("%d message(s) wait in the outbox and are sent at the next start", waiting)
+        self._outbox.close(OUTBOX_S)
 
 
 def _boot_id() -> str:

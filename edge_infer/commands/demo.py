@@ -74,7 +74,7 @@ def demo(seconds: float | None, as_json: bool) -> int:
         tempfile.TemporaryDirectory(prefix="edge-infer-demo-") as name,
         as_file(files("edge_infer.bundled")) as models,
         _broker(Path(name)) as port,
-        _service(Path(name), models, port),
+        _service(Path(name), models, port, stop),
         _subscriber(port) as subscriber,
     ):
         if not as_json:
@@ -85,7 +85,8 @@ def demo(seconds: float | None, as_json: bool) -> int:
         click.echo(json.dumps({"summary": tally}))
     else:
         click.echo(
-            f"\n{tally['parts']} parts: {tally['ok']} OK, {tally['nok']} NOK, {tally['undefined']} UNDEFINED; "
+            f"\n{tally['parts']} parts: {tally['ok']} OK, "
+            f"{tally['nok']} NOK, {tally['undefined']} UNDEFINED; "
             f"{tally['agreed']} of {tally['parts']} decisions agreed with the scene's truth"
         )
     return 0
@@ -162,7 +163,7 @@ def _broker(folder: Path) -> Iterator[int]:
 
 
 @contextmanager
-def _service(folder: Path, models: Path, port: int) -> Iterator[None]:
+def _service(folder: Path, models: Path, port: int, stop: threading.Event) -> Iterator[None]:
     from edge_infer.config.site import load_site
     from edge_infer.service import Service
 
@@ -178,6 +179,7 @@ def _service(folder: Path, models: Path, port: int) -> Iterator[None]:
             service.run()
         except BaseException as error:  # noqa: BLE001 - handed to the thread that waits
             failure.append(error)
+            stop.set()
 
     thread = threading.Thread(target=run, name="service")
     thread.start()

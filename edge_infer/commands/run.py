@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import click
 
 from edge_infer import logs
 from edge_infer.sdnotify import Notifier
 from edge_infer.settings import Secrets
+
+if TYPE_CHECKING:
+    from edge_infer.service import Service
 
 
 @click.command()
@@ -40,7 +43,7 @@ def state_dir() -> Path:
     return Path(given) if given else Path.home() / ".local/state/edge-infer"
 
 
-def stop_on_signals(service: "Service") -> None:
+def stop_on_signals(service: Service) -> None:
     """The first SIGTERM or SIGINT still delivers what is in hand, a second one ends at once."""
     asked = False
 
