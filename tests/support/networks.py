@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +55,7 @@ def rows(
 
 def shaped(
     path: Path,
-    outputs: dict[str, Sequence[Side]],
+    outputs: Mapping[str, Sequence[Side]],
     picture: Sequence[Side] = (1, 3, 640, 640),
     *,
     metadata: dict[str, str] | None = None,
