@@ -62,7 +62,10 @@ class OpenVinoBackend:
                 f"OpenVINO cannot run {card.network} on {device}: {reason(error)}",
                 hint=f"devices on this machine: {', '.join(core.available_devices)}",
             ) from error
-        self.inputs: tuple[TensorSpec, ...] = (picture,)
+        self.inputs: tuple[TensorSpec, ...] = tuple(
+            picture if _is_picture(card, port) else _spec(index, port)
+            for index, port in enumerate(compiled.inputs)
+        )
         self.outputs = tuple(_spec(index, port) for index, port in enumerate(compiled.outputs))
         self.requests = requests
         self.requested = requested
@@ -169,9 +172,13 @@ def _read(core: openvino.Core, card: ModelCard) -> openvino.Model:
 
 def _picture_port(card: ModelCard, network: openvino.Model) -> Any:
     for port in network.inputs:
-        if card.input.name in (port.get_names() or {port.node.friendly_name}):
+        if _is_picture(card, port):
             return port
     raise ModelError(f"OpenVINO finds no input {card.input.name} in {card.network}")
+
+
+def _is_picture(card: ModelCard, port: Any) -> bool:
+    return card.input.name in (port.get_names() or {port.node.friendly_name})
 
 
 def _fold_preprocessing(card: ModelCard, network: openvino.Model) -> PictureSpec:
