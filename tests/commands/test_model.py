@@ -1,0 +1,111 @@
+"""``edge-infer model inspect``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support import networks
+
+from edge_infer import cli
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
+    """Exit code, standard output, standard error."""
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["edge-infer", "model", "inspect", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        printed = capfd.readouterr()
+        assert "Traceback" not in printed.err
+        return int(ended.value.code or 0), printed.out, printed.err.strip()
+
+    return call
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    networks.rows(tmp_path / "model.onnx", np.zeros((1, 3, 6)))
+    (tmp_path / "model.yaml").write_text(
+        "format: 1\nname: seals\nnetwork: model.onnx\ndecoder: yolo-end2end\nlabels: [cap, 二]\n"
+        "input: {color: bgr}\n",
+        encoding="utf-8",
+    )
+    return tmp_path
+
+
+def test_every_value_is_told_with_where_it_comes_from(folder: Path, run: Run) -> None:
+    code, out, error = run(folder)
+    assert (code, error) == (0, "")
+    rows = {line.split()[0]: line.split()[1:] for line in out.splitlines() if line[:1].isalpha()}
+    assert rows["decoder"] == ["yolo-end2end", "card"]
+    assert rows["labels"] == ["cap,", "二", "card"]
+    assert rows["input.size"] == ["64,", "64", "network"]
+    assert rows["input.color"] == ["bgr", "card"]
+    assert rows["input.pad_value"] == ["114", "default"]
+    assert "ONNX opset 17" in out
+    assert "output output0: float32 1 x 3 x 6" in out
+
+
+def test_json_is_one_object_with_the_same(folder: Path, run: Run) -> None:
+    code, out, error = run(folder, "--json")
+    assert (code, error) == (0, "")
+    answer = json.loads(out)
+    assert answer["values"]["input.color"] == {"value": "bgr", "from": "card"}
+    assert answer["values"]["score_threshold"] == {"value": 0.25, "from": "default"}
+    assert answer["inputs"] == [{"name": "picture", "shape": [1, 3, 64, 64], "dtype": "float32"}]
+    assert len(answer["sha256"]) == 64
+    assert answer["warnings"] == []
+    assert "backends" not in answer
+
+
+def test_what_is_still_a_guess_is_said(shared: Path, run: Run) -> None:
+    network = shared / "cases/open/A30/model.onnx"
+    assert "guess: nothing names the 3 classes" in run(network)[1]
+    answer = json.loads(run(network, "--json")[1])
+    assert answer["values"]["labels"]["from"] == "guess"
+    assert "nothing names the 3 classes" in answer["warnings"][0]
+
+
+def test_verify_loads_it_on_every_backend(folder: Path, run: Run) -> None:
+    code, out, _ = run(folder, "--verify", "--json")
+    assert code == 0
+    assert [(check["backend"], check["ok"]) for check in json.loads(out)["backends"]] == [
+        ("onnxruntime", True),
+        ("openvino", True),
+    ]
+    assert run(folder, "--verify")[1].count("loads in") == 2
+
+
+def test_verify_of_an_ir_leaves_out_the_backend_that_cannot_run_it(folder: Path, run: Run) -> None:
+    networks.as_ir(folder / "model.onnx")
+    card = folder / "model.yaml"
+    card.write_text(card.read_text(encoding="utf-8").replace("model.onnx", "model.xml"), encoding="utf-8")
+    code, out, _ = run(folder, "--verify")
+    assert code == 0
+    assert "onnxruntime CPU: not tried" in out
+    assert "openvino CPU: loads in" in out
+
+
+def test_verify_fails_where_a_backend_cannot_run_it(tmp_path: Path, run: Run) -> None:
+    # the file promises a head that its graph does not have
+    network = networks.shaped(
+        tmp_path / "m.onnx", {"output0": (1, 6, 8400)}, metadata=networks.ultralytics(["a", "b"])
+    )
+    code, out, _ = run(network, "--verify", "--json")
+    assert code == 1
+    assert all(not check["ok"] and check["error"] for check in json.loads(out)["backends"])
+
+
+def test_a_model_that_cannot_be_used_is_one_line(tmp_path: Path, run: Run) -> None:
+    for path, code in ((tmp_path, 78), (tmp_path / "none.onnx", 1), (tmp_path / "none", 78)):
+        ended, out, error = run(path, "--json")
+        assert (ended, out, len(error.splitlines())) == (code, "", 1)
