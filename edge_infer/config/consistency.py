@@ -7,13 +7,13 @@ import socket
 from collections import Counter
 
 from edge_infer.config.pieces import Pieces
-from edge_infer.config.topics import fill_in
 from edge_infer.errors import EdgeInferError
 from edge_infer.model.card import ModelCard
 from edge_infer.rules.zone import Zone
 from edge_infer.station import StationSettings
 from edge_infer.station.settings import Region
 from edge_infer.yamlfile import did_you_mean, tree
+from edge_infer.yamlfile.scalars import quoted
 
 _ROOMS = {"camera": "cameras", "model": "models"}
 _PASSWORD = re.compile(r"://[^/\s:@]*:[^\s]*@")
@@ -53,7 +53,8 @@ def check_against_card(pieces: Pieces, name: str, station: StationSettings, card
             if label not in card.labels:
                 advice = did_you_mean(label, card.labels)
                 pieces.wrong(
-                    (*count, "labels", position), f"the model {station.model} has no label {label!r}{advice}"
+                    (*count, "labels", position),
+                    f"the model {station.model} has no label {quoted(label)}{advice}",
                 )
         if 0 < rule.count.min_score < card.score_threshold:
             pieces.warn(
@@ -105,22 +106,12 @@ def _check_addresses(pieces: Pieces) -> None:
 
 
 def _check_topics(pieces: Pieces) -> None:
-    written = {key: pieces.text((key,)) for key in ("site", "line", "device")}
-    try:
-        device = device_name(written["device"])
-    except EdgeInferError as error:
-        if tree.find(pieces.document.root, ("device",)) is None:
+    if tree.find(pieces.document.root, ("device",)) is None:
+        try:
+            device_name(None)
+        except EdgeInferError as error:
             pieces.wrong(("device",), str(error))
-        device = "device"
-    if pieces.mqtt is None:
-        return
-    template = pieces.mqtt.topic_prefix
-    try:
-        fill_in(template, site=written["site"] or "site", line=written["line"] or "line", device=device)
-    except EdgeInferError as error:
-        pieces.wrong(("mqtt", "topic_prefix"), str(error))
-        return
-    if "{device}" not in template:
+    if pieces.mqtt is not None and "{device}" not in pieces.mqtt.topic_prefix:
         pieces.warn(
             ("mqtt", "topic_prefix"), "without {device} a second device would publish on the same topics"
         )

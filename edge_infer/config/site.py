@@ -12,7 +12,6 @@ from edge_infer.config.consistency import check_against_card, check_consistency,
 from edge_infer.config.pieces import take_apart
 from edge_infer.config.presence import check_files, read_cards
 from edge_infer.config.schema import EvidenceSettings, ModelUse, SiteFile
-from edge_infer.config.topics import fill_in
 from edge_infer.errors import ConfigError, EdgeInferError, Mistake
 from edge_infer.model.card import ModelCard
 from edge_infer.mqtt.settings import MqttSettings
@@ -95,7 +94,7 @@ def load_site(path: Path) -> Site:
         device=device,
         state_dir=written.state_dir,
         mqtt=written.mqtt,
-        topic_prefix=fill_in(written.mqtt.topic_prefix, site=written.site, line=written.line, device=device),
+        topic_prefix=written.mqtt.prefix(site=written.site, line=written.line, device=device),
         cameras=written.cameras,
         models=written.models,
         stations=written.stations,

@@ -36,7 +36,10 @@ FITS = {
              "models.seals.backend.device", "models.seals.backend.fallback[0]", "stations.cap.rules[0].name",
              "stations.cap.rules[1].name", "stations.part.rules[0].name", "stations.asked.rules[0].name",
              "stations.replay.rules[0].name"},
-    "control": {"mqtt.user", "cameras.top.user", "state_dir", "cameras.usb.path", "cameras.top.password.env"},
+    "control": {"cameras.top.user", "state_dir", "mqtt.password.file", "cameras.usb.path",
+                "models.seals.backend.device", "models.seals.backend.fallback[0]"},
+    # told at the camera: its password then belongs to nobody
+    "empty": {"cameras.top.user"},
 }  # fmt: skip
 
 

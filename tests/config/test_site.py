@@ -111,7 +111,7 @@ def test_a_label_that_the_card_does_not_have_is_refused_at_its_place(tmp_path: P
     assert mistake.key == "stations.cap.rules[1].count.labels[1]"
     assert mistake.line == line_of(tmp_path / "site.yaml", "          labels: [tear, tera]")
     assert mistake.column == 26
-    assert mistake.message == "the model seals has no label 'tera'; did you mean \"tear\"?"
+    assert mistake.message == 'the model seals has no label "tera"; did you mean "tear"?'
 
 
 @pytest.mark.parametrize(
