@@ -101,11 +101,13 @@ class DriverSource:
     def close(self) -> None:
         """End a pending read, let the camera go; a driver that hangs is left behind."""
         with self._changed:
-            was_closed, self._closed = self._closed, True
+            if self._closed:
+                return
+            self._closed = True
             self._newest = None
             self._changed.notify_all()
         self._thread.join(CLOSE_S)
-        if self._thread.is_alive() and not was_closed:
+        if self._thread.is_alive():
             log.warning("camera %s: its driver hangs and is left behind", self._camera)
 
     def _raise_failure(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 import socket
 import time
 from collections import deque
@@ -15,13 +16,18 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 from edge_infer.errors import EdgeInferError, SourceError
 from edge_infer.settings import Secret, Secrets
 from edge_infer.sources import Source, SourceSettings
+from edge_infer.sources._capture_clock import CaptureClock
 from edge_infer.sources._driver import Capture, DriverSource
+from edge_infer.sources._h264 import Numbering
 from edge_infer.sources._video import Damage, Pixels, seconds
 
 if TYPE_CHECKING:
     from av import Packet, VideoStream
     from av.container import InputContainer
     from av.error import FFmpegError
+
+_MISSED = "RTP: missed"
+"""How the library's log begins to tell of lost packets; it holds them back over UDP only."""
 
 
 class Rtsp(SourceSettings):
@@ -83,42 +89,6 @@ class Rtsp(SourceSettings):
         )
 
 
-class CaptureClock:
-    """When a frame was taken, from its timestamp and its arrival.
-
-    The two clocks differ by an offset that is smallest for the frame that waited least on its way. Measured
-    against that, a frame that was held up somewhere is known to be old: a frame that lay in a buffer during
-    a stall does not come out as new.
-    """
-
-    WINDOW_S = 15.0
-    """The offset is the smallest of one to two windows, so that clocks may drift."""
-    JUMP_S = 5.0
-    """A timestamp that runs ahead of its arrival by this much began anew."""
-
-    def __init__(self) -> None:
-        self._since_s = 0.0
-        self._offset_s: float | None = None
-        self._before_s: float | None = None
-        self._last_pts_s: float | None = None
-
-    def taken(self, pts_s: float | None, arrived_s: float) -> float:
-        """Monotonic seconds, never later than ``arrived_s``."""
-        if pts_s is None:
-            return arrived_s
-        offset_s = arrived_s - pts_s
-        if self._last_pts_s is not None and pts_s < self._last_pts_s - self.JUMP_S:
-            self._offset_s = self._before_s = None
-        self._last_pts_s = pts_s
-        if self._offset_s is not None and arrived_s - self._since_s > self.WINDOW_S:
-            self._before_s, self._offset_s = self._offset_s, None
-        if self._offset_s is None:
-            self._since_s, self._offset_s = arrived_s, offset_s
-        self._offset_s = min(self._offset_s, offset_s)
-        smallest_s = self._offset_s if self._before_s is None else min(self._offset_s, self._before_s)
-        return pts_s + smallest_s
-
-
 class _Stream:
     """One connection. Every wait in it has a limit, held by the library's interrupt."""
 
@@ -138,8 +108,10 @@ class _Stream:
         # but for MJPEG, a frame is known to be complete only when the next one begins
         self._held_back = self._stream.codec_context.name != "mjpeg"
         self._packets = self._container.demux(self._stream)
+        self._numbering = Numbering() if self._stream.codec_context.name == "h264" else None
         self._pixels = Pixels()
         self._damage = Damage()
+        self._missed = False
         self._clock = CaptureClock()
         self._first_s: float | None = None
         self._fresh = False
@@ -166,6 +138,8 @@ class _Stream:
         import av
 
         settings = self._settings
+        if settings.transport == "udp":
+            _listen_for_losses()
         asked_s = time.monotonic()
         try:
             container = av.open(
@@ -194,13 +168,19 @@ class _Stream:
 
         failure: SourceError
         try:
-            packet = next(self._packets, None)
+            with av.logging.Capture() as told:
+                packet = next(self._packets, None)
         except av.error.ExitError:
             failure = self._silent()
         except av.FFmpegError as error:
             failure = self._lost(error.strerror or "the connection broke")
         else:
             if packet is not None and packet.size:
+                missed = any(_MISSED in text for _, _, text in told)
+                if missed or self._missed:
+                    # told when the next picture began, which may be the one with the gap
+                    self._damage.lose("packets of it were lost on the way", packet.pts)
+                self._missed = missed
                 return packet
             failure = self._lost("the camera ended the stream")
         raise failure  # see _connect
@@ -209,7 +189,9 @@ class _Stream:
         import av
 
         if packet.is_corrupt:
-            self._damage.lose("data was lost on the way", packet.pts)
+            self._damage.lose("packets of it were lost on the way", packet.pts)
+        if self._numbering is not None and self._numbering.misses(bytes(packet)):
+            self._damage.lose("pictures before it are missing", packet.pts)
         try:
             frames = packet.decode()
         except av.FFmpegError:
@@ -269,6 +251,18 @@ class _Stream:
         else:
             why = f"cannot be opened: {error.strerror}"
         return SourceError(f"camera {self._camera}: {settings.address} {why}", hint=hint)
+
+
+def _listen_for_losses() -> None:
+    """The library tells of lost packets only in its log, which is off for the whole process at first.
+
+    We catch what it says to our thread; what it says to others goes nowhere, as before.
+    """
+    import av
+
+    logging.getLogger("libav").setLevel(logging.CRITICAL + 1)
+    av.logging.set_skip_repeated(False)
+    av.logging.set_level(av.logging.WARNING)
 
 
 def _with_credentials(url: str, user: str | None, password: str | None) -> str:

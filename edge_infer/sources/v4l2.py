@@ -11,7 +11,7 @@ import pwd
 import stat
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, cast
 
 import numpy as np
 from pydantic import Field, StringConstraints, model_validator
@@ -23,6 +23,7 @@ from edge_infer.sources._driver import Capture, DriverSource
 
 if TYPE_CHECKING:
     import cv2
+    from numpy.typing import NDArray
 
 log = logging.getLogger(__name__)
 
@@ -103,7 +104,7 @@ class _Device:
                 f"({pixels.shape}, {pixels.dtype})",
                 hint="set fourcc: YUYV or MJPG",
             )
-        return Capture(pixels, self._taken(now_s))
+        return Capture(cast("NDArray[np.uint8]", pixels), self._taken(now_s))
 
     def close(self) -> None:
         """See Driver."""

@@ -8,6 +8,7 @@ burned-in numbers back.
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import subprocess
 import sys
@@ -60,14 +61,20 @@ class RtspCamera:
         command = [DEBIAN_PYTHON, __file__, *options]
         if user is not None and password is not None:
             command += ["--user", user, "--password", password]
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        assert self._process.stdout is not None
-        self.port = int(self._process.stdout.readline())
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.port = int(self._answer())
 
     @property
     def url(self) -> str:
         """Without user and password."""
         return f"rtsp://127.0.0.1:{self.port}/cam"
+
+    def lose(self, packets: int) -> None:
+        """Do not send the next packets of video; returns when they are gone."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{packets}\n")
+        self._process.stdin.flush()
+        self._answer()
 
     def freeze(self) -> None:
         """Nothing comes any more, the connection stays: a pulled cable."""
@@ -85,8 +92,13 @@ class RtspCamera:
 
     def __exit__(self, *_: object) -> None:
         self.kill()
-        if self._process.stdout is not None:
-            self._process.stdout.close()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+    def _answer(self) -> str:
+        assert self._process.stdout is not None
+        return self._process.stdout.readline()
 
 
 def _checksum(first: int, count: int) -> int:
@@ -97,9 +109,10 @@ def _checksum(first: int, count: int) -> int:
 
 
 class _Painter:
-    """Grey noise that stands still, a light block that moves, two rows of bits."""
+    """Grey noise, a light block that moves, two rows of bits."""
 
-    def __init__(self) -> None:
+    def __init__(self, busy: bool) -> None:
+        self._busy = busy
         value = 1
         tile = bytearray()
         for _ in range(WIDTH // 8 * (HEIGHT // 8)):
@@ -116,6 +129,9 @@ class _Painter:
         first = int(time_s * 1000) & (1 << BITS) - 1
         second = count & 0xFFFFFF | _checksum(first, count & 0xFFFFFF) << 24
         rows = list(self._rows)
+        if self._busy:
+            # every frame needs many packets
+            rows = [os.urandom(WIDTH) if row % 8 < 4 else rows[row] for row in range(HEIGHT)]
         rows[0:CELL] = [self._bits(first)] * CELL
         rows[CELL : 2 * CELL] = [self._bits(second)] * CELL
         left = count * 6 % (WIDTH - 100)
@@ -130,8 +146,8 @@ class _Painter:
 
 _ENCODERS = {
     "h264": "x264enc speed-preset=ultrafast tune=zerolatency key-int-max={gop} bitrate=4000 threads=1 "
-    "! h264parse ! rtph264pay name=pay0 pt=96 config-interval=1",
-    "jpeg": "jpegenc quality=90 ! rtpjpegpay name=pay0 pt=26",
+    "! h264parse ! rtph264pay pt=96 config-interval=1",
+    "jpeg": "jpegenc quality=90 ! rtpjpegpay pt=26",
 }
 
 
@@ -145,7 +161,8 @@ def _serve(options: argparse.Namespace) -> None:
     Gst.init(None)
     encoder = _ENCODERS[options.codec].format(gop=options.gop)
     caps = f"video/x-raw,format=I420,width={WIDTH},height={HEIGHT},framerate={options.fps}/1"
-    painter = _Painter()
+    loss = _Loss(Gst)
+    painter = _Painter(options.busy)
 
     def push(source: Any, stop: threading.Event) -> None:
         started, count = time.monotonic(), 0
@@ -160,14 +177,19 @@ def _serve(options: argparse.Namespace) -> None:
     def configure(_: Any, media: Any) -> None:
         stop = threading.Event()
         media.connect("unprepared", lambda _: stop.set())
-        source = media.get_element().get_child_by_name("src")
+        bin_ = media.get_element()
+        pad = bin_.get_child_by_name("pay0").get_static_pad("src")
+        pad.add_probe(Gst.PadProbeType.BUFFER, loss.pass_or_drop)
+        source = bin_.get_child_by_name("src")
         threading.Thread(target=push, args=(source, stop), daemon=True).start()
 
     factory = GstRtspServer.RTSPMediaFactory()
     factory.set_shared(True)
     factory.set_launch(
         f"( appsrc name=src is-live=true block=true format=GST_FORMAT_TIME "
-        f"max-bytes={WIDTH * HEIGHT * 3} caps={caps} ! {encoder} )"
+        f"max-bytes={WIDTH * HEIGHT * 3} caps={caps} ! {encoder} "
+        # takes lists of packets apart, so that one can get lost
+        "! identity name=pay0 )"
     )
     factory.connect("media-configure", configure)
     server = GstRtspServer.RTSPServer()
@@ -177,9 +199,34 @@ def _serve(options: argparse.Namespace) -> None:
         _protect(GstRtspServer, server, factory, options.user, options.password)
     server.get_mount_points().add_factory("/cam", factory)
     server.attach(None)
-    sys.stdout.write(f"{server.get_bound_port()}\n")
-    sys.stdout.flush()
+    threading.Thread(target=loss.obey, daemon=True).start()
+    _say(server.get_bound_port())
     GLib.MainLoop().run()
+
+
+def _say(number: int) -> None:
+    sys.stdout.write(f"{number}\n")
+    sys.stdout.flush()
+
+
+class _Loss:
+    """Packets that are numbered but never sent."""
+
+    def __init__(self, gst: Any) -> None:
+        self._gst = gst
+        self._to_lose = 0
+
+    def obey(self) -> None:
+        for line in sys.stdin:
+            self._to_lose = int(line)
+
+    def pass_or_drop(self, *_: Any) -> Any:
+        if not self._to_lose:
+            return self._gst.PadProbeReturn.OK
+        self._to_lose -= 1
+        if not self._to_lose:
+            _say(0)
+        return self._gst.PadProbeReturn.DROP
 
 
 def _protect(rtsp: Any, server: Any, factory: Any, user: str, password: str) -> None:
@@ -200,6 +247,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--fps", type=int, default=25)
     parser.add_argument("--gop", type=int, default=25, help="frames from one key frame to the next")
     parser.add_argument("--codec", choices=_ENCODERS, default="h264")
+    parser.add_argument("--busy", action="store_true", help="pictures that need many packets each")
     parser.add_argument("--user")
     parser.add_argument("--password")
     return parser.parse_args()
