@@ -225,6 +225,9 @@ def test_half_a_file_is_never_a_picture(tmp_path: Path, kind: str, capfd: pytest
         with pytest.raises(PictureError, match=str(path)) as caught:
             read(path)
         assert "\n" not in str(caught.value)
+        # whatever OpenCV makes of half a file: it is found before
+        if length >= 8 and kind in ("jpeg", "progressive", "restarts", "thumbnail", "png"):
+            assert "beginning of" in str(caught.value) or "end marker" in str(caught.value)
     assert capfd.readouterr() == ("", "")
 
 
@@ -241,7 +244,7 @@ def test_every_flipped_byte_of_a_png_is_found(tmp_path: Path) -> None:
     for position in range(8, len(whole), 211):
         broken = bytearray(whole)
         broken[position] ^= 0x40
-        with pytest.raises(PictureError):
+        with pytest.raises(PictureError, match=r"checksum is wrong|beginning of"):
             _read(tmp_path, bytes(broken))
 
 

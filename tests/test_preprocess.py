@@ -94,10 +94,10 @@ def test_a_letterboxed_tensor_is_bit_for_bit_what_plain_code_makes(
 
 @pytest.mark.parametrize("layout", ["nchw", "nhwc"])
 def test_mean_and_std_stand_in_the_networks_colour_order(layout: Layout) -> None:
-    mean, std = IMAGENET
-    card, spec = InputCard((96, 128)), _spec(layout=layout, mean=mean, std=std)
-    tensor, _ = Preprocess(card, spec)(_frame())
-    np.testing.assert_array_equal(tensor, _letterboxed(_frame(), card, spec))
+    for mean, std in (IMAGENET, ((0.0, 0.5, 0.0), (1.0, 1.0, 1.0)), ((0.0, 0.0, 0.0), (1.0, 1.0, 0.5))):
+        card, spec = InputCard((96, 128)), _spec(layout=layout, mean=mean, std=std)
+        tensor, _ = Preprocess(card, spec)(_frame())
+        np.testing.assert_array_equal(tensor, _letterboxed(_frame(), card, spec))
 
 
 def test_area_interpolation_is_used_where_the_card_says_so() -> None:

@@ -112,4 +112,5 @@ def test_the_area_of_a_box_turned_inside_out_is_zero() -> None:
 
 
 def test_of_equal_scores_the_first_row_comes_first() -> None:
-    assert best_first(np.array([0.5, 0.9, 0.5, 0.9], np.float32), 3).tolist() == [1, 3, 0]
+    scores = np.tile(np.array([0.5, 0.9], np.float32), 500)
+    assert best_first(scores, 700).tolist() == [*range(1, 1000, 2), *range(0, 400, 2)]
