@@ -20,7 +20,7 @@ class Subscriber:
         self._topic = topic
         self._client = paho.Client(CallbackAPIVersion.VERSION2, protocol=paho.MQTTv5)
         self._client.on_connect = self._connected
-        self._client.on_message = lambda _client, _data, message: self._arrived.put(message.payload)
+        self._client.on_message = lambda _client, _data, message: self._arrived.put(bytes(message.payload))
         try:
             self._client.connect("127.0.0.1", port)
         except OSError as error:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.support.mosquitto import Mosquitto
+from support.mosquitto import Mosquitto
 
 
 @dataclass(frozen=True)
