@@ -42,7 +42,11 @@ clean:
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@ .venv/demo.stamp
 
-.venv/debian.stamp:
-	@PATH="$$PATH:/usr/sbin"; { command -v mosquitto && command -v mosquitto_sub; } >/dev/null \
-		|| { echo "installing mosquitto ..." && $(APT) update && $(APT) install -y --no-install-recommends mosquitto mosquitto-clients; }
+# mosquitto is the tests' broker, GStreamer's RTSP server their network camera
+DEBIAN := mosquitto mosquitto-clients gir1.2-gst-rtsp-server-1.0 python3-gi \
+	$(addprefix gstreamer1.0-plugins-,base good bad ugly)
+MISSING = $(filter-out $(shell dpkg-query -Wf '$${db:Status-Status}/$${Package}\n' 2>/dev/null | sed -n 's,^installed/,,p'),$(DEBIAN))
+
+.venv/debian.stamp: Makefile .venv/bin/python
+	@[ -z "$(MISSING)" ] || { echo "installing $(MISSING) ..." && $(APT) update && $(APT) install -y --no-install-recommends $(MISSING); }
 	@touch $@

@@ -112,17 +112,17 @@ def _unreadable(path: Path, error: OSError) -> SourceError:
 
 def _picture(path: Path) -> Shot:
     """A picture that cannot be read is a black frame that says so: one inspection, one result."""
-    from edge_infer import picture
+    from edge_infer.picture import read
 
     try:
-        read = picture.read(path)
+        picture = read(path)
     except PictureError as error:
         black = np.zeros((32, 32, 3), np.uint8)
         black.flags.writeable = False
         return Shot(black, 0.0, str(error), str(path))
-    for warning in read.warnings:
+    for warning in picture.warnings:
         log.warning("%s: %s", path, warning)
-    return Shot(read.pixels, 0.0, None, str(path))
+    return Shot(picture.pixels, 0.0, None, str(path))
 
 
 def _video(path: Path) -> Iterator[Shot]:

@@ -196,19 +196,26 @@ def _not_opened(camera: str, path: Path, error: OSError) -> SourceError:
     if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ENXIO, errno.ENODEV):
         return SourceError(f"camera {camera}: there is no {path}", hint=_others())
     if error.errno in (errno.EACCES, errno.EPERM):
-        status = path.stat()
-        owner = f"{_user(status.st_uid)}:{_group(status.st_gid)} {stat.filemode(status.st_mode)}"
-        groups = ", ".join(sorted(_group(gid) for gid in os.getgroups()))
-        me, group = _user(os.geteuid()), _group(status.st_gid)
-        return SourceError(
-            f"camera {camera}: no permission for {path} ({owner}); this is user {me} in groups {groups}",
-            hint=f"`sudo usermod -aG {group} {me}`, then start again",
-        )
+        return _forbidden(camera, path)
     if error.errno == errno.EBUSY:
         return SourceError(
             f"camera {camera}: {path} is in use", hint=f"`fuser -v {path}` names the program that has it"
         )
     return SourceError(f"camera {camera}: cannot open {path}: {error.strerror}", hint=_others())
+
+
+def _forbidden(camera: str, path: Path) -> SourceError:
+    me, groups = _user(os.geteuid()), ", ".join(sorted(_group(gid) for gid in os.getgroups()))
+    try:
+        status = path.stat()
+    except OSError:
+        return SourceError(f"camera {camera}: user {me} may not look for {path}", hint=_others())
+    owner, group = _user(status.st_uid), _group(status.st_gid)
+    return SourceError(
+        f"camera {camera}: no permission for {path} ({owner}:{group} {stat.filemode(status.st_mode)}); "
+        f"this is user {me}, in the groups {groups or 'of nobody'}",
+        hint=f"`sudo usermod -aG {group} {me}`, then start again",
+    )
 
 
 def _others() -> str:

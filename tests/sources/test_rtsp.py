@@ -14,14 +14,14 @@ from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
-from support.rtsp_camera import RtspCamera, Stamp, read_stamp
-from support.rtsp_proxy import RtspProxy
 
 from edge_infer.errors import SourceError, SourceStalledError
 from edge_infer.frame import Frame
 from edge_infer.settings import Secret, Secrets
 from edge_infer.sources import Source
 from edge_infer.sources.rtsp import Rtsp
+from support.rtsp_camera import RtspCamera, Stamp, read_stamp
+from support.rtsp_proxy import RtspProxy
 
 USER = "insp@ctor"
 SESAME = "sesame-1234"

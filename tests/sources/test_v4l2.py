@@ -1,0 +1,197 @@
+"""V4L2 without a camera: what can go wrong before one gives pictures."""
+
+from __future__ import annotations
+
+import grp
+import logging
+import os
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from edge_infer.errors import SourceError
+from edge_infer.settings import Secrets
+from edge_infer.sources import v4l2
+from edge_infer.sources.v4l2 import V4l2
+
+NOBODY = 65534
+
+
+def refused(path: Path) -> str:
+    with pytest.raises(SourceError) as caught:
+        V4l2(type="v4l2", path=path).open("usb", Secrets({}))
+    message = str(caught.value)
+    assert message.startswith("camera usb: ")
+    assert "\n" not in message
+    return message
+
+
+@contextmanager
+def as_nobody() -> Iterator[None]:
+    """Root may open everything."""
+    root = os.geteuid() == 0
+    groups = os.getgroups()
+    if root:
+        os.setgroups([])
+        os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        if root:
+            os.seteuid(0)
+            os.setgroups(groups)
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """pytest's own folders are closed to other users."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        yield folder
+
+
+def a_forbidden_device(folder: Path) -> Path:
+    """Like a camera's node: of root and the group video."""
+    if os.geteuid() == 0:
+        os.mknod(folder / "video0", 0o660 | stat.S_IFCHR, os.makedev(1, 3))
+        os.chown(folder / "video0", 0, grp.getgrnam("video").gr_gid)
+        return folder / "video0"
+    devices = (path for path in Path("/dev").iterdir() if path.is_char_device())
+    return next(path for path in devices if not os.access(path, os.R_OK | os.W_OK))
+
+
+def test_a_device_that_is_not_there_names_those_that_are(tmp_path: Path) -> None:
+    assert f"there is no {tmp_path / 'video9'}; cameras on this machine: " in refused(tmp_path / "video9")
+
+
+@pytest.mark.parametrize("kind", ["file", "folder", "pipe"])
+def test_what_is_no_device_is_refused_without_waiting(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "video0"
+    if kind == "file":
+        path.write_bytes(b"picture")
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        # opening it would hang for ever
+        os.mkfifo(path)
+    assert f"{path} is not a device; cameras on this machine: " in refused(path)
+
+
+def test_a_device_that_is_no_camera_is_refused() -> None:
+    assert "/dev/null is not a camera; cameras on this machine: " in refused(Path("/dev/null"))
+
+
+def test_missing_permission_names_the_owner_the_user_and_the_remedy(open_folder: Path) -> None:
+    device = a_forbidden_device(open_folder)
+    with as_nobody():
+        message = refused(device)
+    status = device.stat()
+    group = grp.getgrgid(status.st_gid).gr_name
+    assert (
+        f"no permission for {device} (root:{group} {stat.filemode(status.st_mode)}); this is user " in message
+    )
+    assert f"`sudo usermod -aG {group} " in message
+
+
+def test_a_device_in_a_folder_nobody_may_look_into(tmp_path: Path) -> None:
+    hidden = tmp_path / "hidden"
+    hidden.mkdir(mode=0)
+    with as_nobody():
+        assert f"may not look for {hidden / 'video0'}; " in refused(hidden / "video0")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        ({"width": 640}, "width and height go together"),
+        ({"fourcc": "mjpg"}, "String should match pattern"),
+        ({"fourcc": "MJPEG"}, "String should match pattern"),
+        ({"fps": 0}, "greater than 0"),
+        ({"width": 0, "height": 0}, "greater than or equal to 16"),
+        ({"path": 0}, "path"),
+    ],
+)
+def test_settings_that_no_camera_has_are_refused(wrong: dict[str, object], text: str) -> None:
+    with pytest.raises(ValidationError, match=text):
+        V4l2.model_validate({"type": "v4l2", "path": Path("/dev/video0"), **wrong})
+
+
+# -- what a device answers: there is none here, so cv2's side of the border is played
+
+
+class PlayedCamera:
+    """cv2.VideoCapture over a camera with one mode, that says yes to everything."""
+
+    def __init__(self, order: list[int]) -> None:
+        self._order = order
+        self.mode = {
+            cv2.CAP_PROP_FRAME_WIDTH: 64.0,
+            cv2.CAP_PROP_FRAME_HEIGHT: 48.0,
+            cv2.CAP_PROP_FPS: 10.0,
+            cv2.CAP_PROP_FOURCC: float(cv2.VideoWriter.fourcc(*"YUYV")),
+        }
+        self.released = False
+
+    def isOpened(self) -> bool:  # noqa: N802 - cv2's name
+        return True
+
+    def set(self, key: int, _: float) -> bool:
+        self._order.append(key)
+        return True
+
+    def get(self, key: int) -> float:
+        return self.mode.get(key, 0.0)
+
+    def read(self) -> tuple[bool, Any]:
+        return True, np.zeros((48, 64, 3), np.uint8)
+
+    def release(self) -> None:
+        self.released = True
+
+
+@pytest.fixture
+def played(monkeypatch: pytest.MonkeyPatch) -> tuple[PlayedCamera, list[int]]:
+    order: list[int] = []
+    camera = PlayedCamera(order)
+    monkeypatch.setattr(v4l2, "_identify", lambda *_: "Played Camera at usb-1")
+    monkeypatch.setattr(cv2, "VideoCapture", lambda *_: camera)
+    return camera, order
+
+
+def test_the_pixel_format_is_set_before_the_size(played: tuple[PlayedCamera, list[int]]) -> None:
+    settings = V4l2(type="v4l2", path=Path("/dev/video0"), width=64, height=48, fps=10, fourcc="YUYV")
+    settings.open("usb", Secrets({})).close()
+    assert played[1] == [
+        cv2.CAP_PROP_FOURCC, cv2.CAP_PROP_FRAME_WIDTH, cv2.CAP_PROP_FRAME_HEIGHT, cv2.CAP_PROP_FPS,
+    ]  # fmt: skip
+
+
+def test_another_size_than_asked_for_is_refused(played: tuple[PlayedCamera, list[int]]) -> None:
+    settings = V4l2(type="v4l2", path=Path("/dev/video0"), width=1280, height=720)
+    with pytest.raises(SourceError, match=r"does not give 1280x720; it took 64x48 YUYV 10 frames a second"):
+        settings.open("usb", Secrets({}))
+    assert played[0].released
+
+
+def test_another_rate_or_format_than_asked_for_is_said(
+    played: tuple[PlayedCamera, list[int]], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    settings = V4l2(type="v4l2", path=Path("/dev/video0"), fps=30, fourcc="MJPG")
+    settings.open("usb", Secrets({})).close()
+    took = "64x48 YUYV 10 frames a second"
+    assert [record.message for record in caplog.records] == [
+        f"camera usb: /dev/video0 is Played Camera at usb-1, {took}",
+        f"camera usb: asked for MJPG, got {took}",
+        f"camera usb: asked for 30 frames a second, got {took}",
+    ]
+    assert played[0].released
