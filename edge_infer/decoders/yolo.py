@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from edge_infer.decoders.boxes import corners
+from edge_infer.decoders.boxes import MOST_CANDIDATES, best_first, corners
 from edge_infer.decoders.head import Candidates, Output, conclude, finite, objects
 from edge_infer.findings import Findings
 from edge_infer.geometry import Transform
@@ -30,7 +30,8 @@ class YoloV8:
         by_class = rows.T[4:]
         scores = by_class.max(axis=0)
         found = np.flatnonzero((scores >= self._card.score_threshold) & usable)
-        # the class is asked only of the few that count
+        # the class is asked only of those that count
+        found = found[best_first(scores[found], MOST_CANDIDATES)]
         class_ids = by_class[:, found].argmax(axis=0)
         candidates = Candidates(corners(rows[found, :4]), scores[found], class_ids)
         return conclude(self._card, transform, candidates, usable)
