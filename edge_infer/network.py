@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from edge_infer.model.card import ModelCard
 from edge_infer.preprocess import Preprocess
 from edge_infer.registry import resolve
 from edge_infer.result import Device, ModelIdentity
-from edge_infer.tensor import PictureSpec, Tensor, TensorSpec
+from edge_infer.tensor import PictureSpec, TensorSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +43,9 @@ class Network:
         self.requests = backend.requests
         self._backend = backend
         self._input = picture.name
-        self._batch = picture.shape[0] or 1
         self._preprocess = Preprocess(card.input, picture)
         decoder: Callable[[ModelCard, tuple[TensorSpec, ...]], Decoder] = resolve(DECODERS, card.decoder)
-        self._decoder = decoder(card, tuple(self._one(spec) for spec in backend.outputs))
+        self._decoder = decoder(card, backend.outputs)
 
     @classmethod
     def open(cls, card: ModelCard, backend: BackendSettings) -> Network:
@@ -68,7 +67,7 @@ class Network:
         prepared = time.perf_counter()
         outputs = self._backend.infer({self._input: tensor})
         answered = time.perf_counter()
-        findings = self._decoder.decode(self._first(outputs), transform)
+        findings = self._decoder.decode(outputs, transform)
         end = time.perf_counter()
         return Inference(
             findings, (prepared - start) * 1000, (answered - prepared) * 1000, (end - answered) * 1000
@@ -77,20 +76,6 @@ class Network:
     def close(self) -> None:
         """Safe to call twice."""
         self._backend.close()
-
-    def _one(self, spec: TensorSpec) -> TensorSpec:
-        """An output as decoders see it: of one picture."""
-        if self._batch > 1 and spec.shape[:1] == (self._batch,):
-            return replace(spec, shape=(1, *spec.shape[1:]))
-        return spec
-
-    def _first(self, outputs: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        if self._batch == 1:
-            return outputs
-        return {
-            name: tensor[:1] if tensor.shape[:1] == (self._batch,) else tensor
-            for name, tensor in outputs.items()
-        }
 
 
 def _picture(card: ModelCard, backend: Backend) -> PictureSpec:

@@ -12,10 +12,11 @@ import pytest
 from numpy.typing import NDArray
 from support import networks
 
-from edge_infer.backends import BACKENDS, BackendSettings
+from edge_infer.backends import BACKENDS, Backend, BackendSettings
+from edge_infer.backends.onnxruntime import OnnxRuntime, OnnxRuntimeBackend
 from edge_infer.errors import BackendError, ModelError
 from edge_infer.findings import Detections
-from edge_infer.model.card import InputCard
+from edge_infer.model.card import InputCard, ModelCard
 from edge_infer.model.load import load_model
 from edge_infer.network import Network
 from edge_infer.picture import read
@@ -158,6 +159,22 @@ def test_a_head_that_does_not_fit_its_card_is_refused_before_the_first_frame(
     path = networks.rows(tmp_path / "m.onnx", np.zeros((1, 4, 7)))
     with pytest.raises(ModelError, match=r"m\.onnx"):
         Network.open(networks.card_for(path, InputCard((64, 64), name="picture")), settings())
+
+
+def test_a_network_that_is_refused_leaves_no_open_backend(tmp_path: Path) -> None:
+    opened: list[Backend] = []
+
+    class Watched(OnnxRuntime):
+        def open(self, card: ModelCard) -> OnnxRuntimeBackend:
+            backend = super().open(card)
+            opened.append(backend)
+            return backend
+
+    path = networks.rows(tmp_path / "m.onnx", np.zeros((1, 4, 7)))
+    with pytest.raises(ModelError):
+        Network.open(networks.card_for(path, InputCard((64, 64), name="picture")), Watched())
+    with pytest.raises(BackendError, match="closed"):
+        opened[0].infer({})
 
 
 def test_rows_that_are_not_finite_are_dropped_and_counted(

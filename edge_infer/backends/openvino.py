@@ -132,15 +132,14 @@ def _core() -> openvino.Core:
 def _refuse_absent(core: openvino.Core, device: str) -> None:
     """BackendError where a device that is named is not there: AUTO:NPU,CPU would silently run on the CPU."""
     kind, _, named = device.upper().partition(":")
-    there = [name.upper() for name in core.available_devices]
+    names = [device.upper()]
     if kind in _VIRTUAL:
         names = [name.partition("(")[0].strip() for name in named.split(",")] if named else []
-    else:
-        names = [device.upper()]
+    there = [name.upper() for name in core.available_devices]
     absent = [name for name in names if not _is_there(name, there)]
-    if absent or (kind in _VIRTUAL and not names and kind != "AUTO"):
+    if absent:
         raise BackendError(
-            f"OpenVINO has no device {', '.join(absent) if named and absent else device} here",
+            f"OpenVINO has no device {', '.join(absent) if named else device} here",
             hint=f"devices on this machine: {', '.join(core.available_devices)}",
         )
 

@@ -250,5 +250,13 @@ def test_a_bar_is_shown_only_on_a_terminal_and_never_among_the_json(tmp_path: Pa
     assert b"100%" in shown
     assert len([json.loads(line) for line in done.stdout.splitlines()]) == 3
 
+    reader, writer = pty.openpty()
+    done = process(folder, picture, picture, stdout=subprocess.PIPE, stderr=writer)
+    os.close(writer)
+    os.close(reader)
+    assert done.stdout.decode().splitlines() == [
+        f"{picture}: 64x64, 1 found", "  tear 0.910 at 8 16 40 48",
+    ] * 2  # fmt: skip
+
     quiet = process(folder, picture, picture, "--json", capture_output=True)
     assert quiet.stderr == b""
