@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from support import networks
 from edge_infer.backends.openvino import OpenVino
 from edge_infer.errors import BackendError, ModelError
 from edge_infer.model.card import InputCard, ModelCard
+from edge_infer.model.network_file import read_network
 from edge_infer.preprocess import Preprocess
 from edge_infer.tensor import PictureSpec
 
@@ -71,6 +73,21 @@ def test_an_ir_gives_the_answers_of_the_onnx_file_it_was_made_from(tmp_path: Pat
         tensor, _ = Preprocess(card_input, spec)(np.zeros((64, 64, 3), np.uint8))
         np.testing.assert_array_equal(backend.infer({"picture": tensor})["output0"], answer)
         backend.close()
+
+
+def test_an_ir_whose_tensors_have_no_names_is_read_and_run_under_the_same_ones(tmp_path: Path) -> None:
+    answer = np.arange(12, dtype=np.float32).reshape(1, 2, 6)
+    ir = networks.as_ir(networks.rows(tmp_path / "rows.onnx", answer))
+    ir.write_text(re.sub(r' (output_)?names="[^"]*"', "", ir.read_text()))
+    told = read_network(ir)
+    (name,) = (spec.name for spec in told.inputs)
+    card_input = InputCard((64, 64), name=name)
+    backend = OpenVino().open(networks.card_for(ir, card_input))
+    (spec,) = backend.inputs
+    assert isinstance(spec, PictureSpec)
+    tensor, _ = Preprocess(card_input, spec)(np.zeros((64, 64, 3), np.uint8))
+    assert list(backend.infer({name: tensor})) == [spec.name for spec in told.outputs] == ["output0"]
+    backend.close()
 
 
 def test_a_failure_is_one_line_without_places_in_its_source(shared: Path) -> None:
