@@ -138,7 +138,8 @@ def walk(node: Node) -> Iterator[tuple[Path, Node]]:
             yield (part, *path), below
 
 
-_USER_INFO = re.compile(r"(://).*@", re.DOTALL)
+# one slash too: a path made of an address has lost the other
+_USER_INFO = re.compile(r"(:/{1,2}).*@", re.DOTALL)
 _QUERY = re.compile(r"\b(pass\w*|pwd|token|secret)=[^&\s]+", re.IGNORECASE)
 
 

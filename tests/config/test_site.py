@@ -245,6 +245,24 @@ def test_a_password_in_an_address_is_refused_once_and_not_echoed(tmp_path: Path)
     assert "hunter2" not in str(mistake)
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "key"),
+    [
+        ("path: tape", "path: rtsp://admin:hunter2@10.0.0.9/s", "cameras.tape.path"),
+        ("path: seals", "path: http://admin:hunter2@10.0.0.9/m.onnx", "models.seals.path"),
+        ("path: /dev/video9", "path: rtsp://admin:hunter2@10.0.0.9/s", "cameras.usb.path"),
+        ("state_dir: state", "state_dir: smb://admin:hunter2@10.0.0.9/s", "state_dir"),
+    ],
+)
+def test_an_address_with_a_password_is_refused_wherever_it_stands(
+    tmp_path: Path, old: str, new: str, key: str
+) -> None:
+    (mistake,) = told(tmp_path, (old, new))
+    assert mistake.key == key
+    assert "must not stand in an address" in mistake.message
+    assert "hunter2" not in str(mistake)
+
+
 def test_passwords_in_the_clear_are_refused_and_not_echoed(tmp_path: Path) -> None:
     (mistake,) = told(tmp_path, ("password:\n    file: secret\n", "password: hunter2\n"))
     assert mistake.key == "mqtt.password"

@@ -158,7 +158,12 @@ def test_a_secret_is_never_echoed(tmp_path: Path, password: str, key: str, words
 
 
 def test_the_password_in_an_address_is_never_echoed(tmp_path: Path) -> None:
-    for address in ("rtsp://u:hunter2@cam/x", "rtsp://u:hunt@er2@cam/x", "rtsp://cam/?password=hunter2&x=1"):
+    for address in (
+        "rtsp://u:hunter2@cam/x",
+        "rtsp:/u:hunter2@cam/x",
+        "rtsp://u:hunt@er2@cam/x",
+        "rtsp://cam/?password=hunter2&x=1",
+    ):
         for line in told(tmp_path, f"site: {address}\npublish: {address}\n'{address}': 1\n"):
             assert "hunter2" not in line
             assert "er2@" not in line
