@@ -10,7 +10,6 @@ import cv2
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from support import networks
 
 from edge_infer.backends import BACKENDS, Backend, BackendSettings
 from edge_infer.backends.onnxruntime import OnnxRuntime, OnnxRuntimeBackend
@@ -21,6 +20,7 @@ from edge_infer.model.load import load_model
 from edge_infer.network import Network
 from edge_infer.picture import read
 from edge_infer.registry import resolve
+from tests.support import networks
 
 
 @pytest.fixture(params=sorted(BACKENDS))

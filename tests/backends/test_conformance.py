@@ -12,7 +12,6 @@ import cv2
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from support import networks
 
 from edge_infer.backends import BACKENDS, Backend, BackendSettings
 from edge_infer.errors import BackendError, ModelError
@@ -21,6 +20,7 @@ from edge_infer.model.load import load_model
 from edge_infer.preprocess import Preprocess
 from edge_infer.registry import resolve
 from edge_infer.tensor import PictureSpec, Tensor
+from tests.support import networks
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 

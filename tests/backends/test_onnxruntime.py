@@ -6,11 +6,11 @@ import os
 from pathlib import Path
 
 import pytest
-from support import networks
 
 from edge_infer.backends.onnxruntime import OnnxRuntime
 from edge_infer.errors import BackendError, ModelError
 from edge_infer.model.card import InputCard, ModelCard
+from tests.support import networks
 
 
 @pytest.fixture

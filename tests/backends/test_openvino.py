@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support import networks
 
 from edge_infer.backends.openvino import OpenVino
 from edge_infer.errors import BackendError, ModelError
@@ -15,6 +14,7 @@ from edge_infer.model.card import InputCard, ModelCard
 from edge_infer.model.network_file import read_network
 from edge_infer.preprocess import Preprocess
 from edge_infer.tensor import PictureSpec
+from tests.support import networks
 
 
 @pytest.fixture

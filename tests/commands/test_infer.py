@@ -14,9 +14,9 @@ from typing import Any
 import cv2
 import numpy as np
 import pytest
-from support import networks
 
 from edge_infer import cli
+from tests.support import networks
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support import networks
 
 from edge_infer import cli
+from tests.support import networks
 
 Run = Callable[..., tuple[int, str, str]]
 

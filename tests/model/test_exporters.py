@@ -6,13 +6,13 @@ import re
 from pathlib import Path
 
 import pytest
-from support import networks
 
 from edge_infer.errors import EdgeInferError, ModelError
 from edge_infer.model.labels import read_labels
 from edge_infer.model.load import load_model
 from edge_infer.model.model_api import read_model_info
 from edge_infer.model.ultralytics import read_ultralytics
+from tests.support import networks
 
 HERE = Path("model.onnx")
 NEWEST = {

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support import networks
 
 from edge_infer.errors import ConfigError, ModelError
 from edge_infer.model.load import load_model
+from tests.support import networks
 
 RAW_640 = {"output0": (1, 7, 8400)}
 

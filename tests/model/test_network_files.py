@@ -8,10 +8,10 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
-from support import networks
 
 from edge_infer.errors import ModelError
 from edge_infer.model.network_file import read_network, sha256
+from tests.support import networks
 
 
 def refusal(path: Path) -> str:
