@@ -10,9 +10,9 @@ from typing import Any
 import jsonschema
 import pytest
 from pydantic import ValidationError
-from support.results import result
 
 from edge_infer.result import DetectionContent, Result, RuleOutcome, json_schema, new_result_id
+from tests.support.results import result
 
 
 def _published(one: Result) -> dict[str, Any]:

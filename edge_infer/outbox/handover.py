@@ -66,7 +66,14 @@ class RetryRefused:
     done: threading.Event
 
 
-Awaited = NewTrigger | ResetCounts | RetryRefused
+@dataclass(frozen=True, slots=True, eq=False)
+class Flush:
+    """Somebody waits until all before it is committed."""
+
+    done: threading.Event
+
+
+Awaited = NewTrigger | ResetCounts | RetryRefused | Flush
 Item = NewResult | NewEvent | Awaited
 
 
@@ -77,6 +84,8 @@ class Handover:
         self.events_lost = 0
         self._limit = limit
         self._items: deque[Item] = deque()
+        self._working = 0
+        """What the writer took and has not finished."""
         self._held = 0
         """Results and events in hand."""
         self._changed = threading.Condition()
@@ -108,7 +117,8 @@ class Handover:
             self._changed.notify()
 
     def __len__(self) -> int:
-        return len(self._items)
+        with self._changed:
+            return len(self._items) + self._working
 
     def take(self, timeout_s: float) -> tuple[list[Item], bool]:
         """The oldest items, a group at a time, and whether these were the last ones."""
@@ -119,9 +129,15 @@ class Handover:
                 while not self._urgent() and (left := until - time.monotonic()) > 0:
                     self._changed.wait(left)
             self._nudged = False
-            batch = [self._items.popleft() for _ in range(min(BATCH, len(self._items)))]
+            self._working = min(BATCH, len(self._items))
+            batch = [self._items.popleft() for _ in range(self._working)]
             self._held -= sum(isinstance(item, NewResult | NewEvent) and _holds(item) for item in batch)
             return batch, self._closing and not self._items
+
+    def finished(self) -> None:
+        """What was taken is committed and counted."""
+        with self._changed:
+            self._working = 0
 
     def _urgent(self) -> bool:
         return self._closing or len(self._items) >= GROUP or isinstance(self._items[-1], Awaited)

@@ -16,6 +16,7 @@ from edge_infer.errors import OutboxError
 from edge_infer.outbox.folder import Folder
 from edge_infer.outbox.handover import (
     LIMIT,
+    Flush,
     Handover,
     NewEvent,
     NewResult,
@@ -189,18 +190,19 @@ class Outbox:
     @property
     def idle(self) -> bool:
         """Nothing in hand, nothing waits."""
-        stats = self.stats
-        return not stats.in_hand and not stats.depth
+        # in this order: what leaves the hand is counted before it does
+        return not len(self._handover) and not self.depth()
 
     @property
     def stats(self) -> OutboxStats:
         """Right now."""
         writer = self._writer
+        in_hand = len(self._handover)
         oldest_s = writer.oldest_s
         return OutboxStats(
-            depth=writer.depth,
+            depth=self.depth(),
             bytes=writer.bytes,
-            in_hand=len(self._handover),
+            in_hand=in_hand,
             oldest_s=max(0.0, clock.now().timestamp() - oldest_s) if oldest_s is not None else None,
             committed=writer.committed,
             refused=self._storage.refused,
@@ -209,6 +211,15 @@ class Outbox:
             events_lost=self._handover.events_lost,
             in_memory=self._storage.ram is not None,
         )
+
+    def depth(self) -> int:
+        """Messages that wait or are on the wire."""
+        return max(0, self._writer.depth - self._ready.done_with)
+
+    def flush(self, timeout_s: float) -> bool:
+        """Wait until what is in hand is committed; False where the disk does not take it in time."""
+        done = threading.Event()
+        return self._handover.put(Flush(done)) and done.wait(timeout_s)
 
     def close(self, timeout_s: float) -> None:
         """Commit what is in hand and stop; returns after ``timeout_s`` whatever the disk does."""

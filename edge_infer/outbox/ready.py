@@ -130,6 +130,12 @@ class Ready:
         """Something is to be deleted."""
         return bool(self._outcomes)
 
+    @property
+    def done_with(self) -> int:
+        """Messages that are still stored and need not be sent any more."""
+        with self._lock:
+            return sum(one.row.kind != "gap" for one in self._outcomes)
+
     def outcomes(self) -> list[Outcome]:
         """Since the last call."""
         with self._lock:

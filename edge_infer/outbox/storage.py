@@ -113,7 +113,6 @@ class Storage:
             return
         if outcome.refused:
             self.refused += 1
-            log.warning("the broker refuses %s: %s", row.topic, outcome.refusal)
             if row.kind == "result":
                 why = {"topic": row.topic, "code": outcome.code, "reason": outcome.refusal}
                 self._alarm("result_refused", why)

@@ -13,6 +13,7 @@ from edge_infer import clock
 from edge_infer.outbox import gaps
 from edge_infer.outbox.handover import (
     Awaited,
+    Flush,
     Handover,
     Item,
     NewEvent,
@@ -140,6 +141,7 @@ class Writer:
         self.committed += len(done.finals)
         self._note_given_up(store, done.given_up)
         self._measure()
+        self._handover.finished()
         for item in batch:
             if isinstance(item, Awaited):
                 item.done.set()
@@ -172,6 +174,8 @@ class Writer:
             changes.counts[item.station] = Counts(since=now)
         elif isinstance(item, RetryRefused):
             store.revive()
+        elif isinstance(item, Flush):
+            return
         elif item.result is None:
             self._number_lost(item, store, transaction)
         else:

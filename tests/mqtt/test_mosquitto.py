@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from support.mosquitto import Mosquitto
-from support.subscriber import subscribed
+from tests.support.mosquitto import Mosquitto
+from tests.support.subscriber import subscribed
 
 
 def test_the_broker_of_the_tests_delivers(mosquitto: Mosquitto) -> None:

@@ -6,13 +6,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from support.outboxes import Reader, numbers, opened, put_all
-from support.results import result
 
 from edge_infer import clock
 from edge_infer.outbox import Outbox, OutboxSettings, Row
 from edge_infer.outbox.folder import Folder
 from edge_infer.result import Decision, Result
+from tests.support.outboxes import Reader, numbers, opened, put_all
+from tests.support.results import result
 
 
 def _told(rows: list[Row]) -> list[int]:

@@ -10,11 +10,11 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from support.outboxes import Reader, numbers, opened, put_all
-from support.results import result
 
 from edge_infer.errors import OutboxError
 from edge_infer.outbox import storage
+from tests.support.outboxes import Reader, numbers, opened, put_all
+from tests.support.results import result
 
 
 class Disk:

@@ -10,12 +10,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from support.outboxes import Reader, numbers, opened, put_all
-from support.results import result
 
 from edge_infer.errors import OutboxError
 from edge_infer.outbox import Counts
 from edge_infer.result import Result
+from tests.support.outboxes import Reader, numbers, opened, put_all
+from tests.support.results import result
 
 
 def test_each_station_counts_its_results_from_one_without_holes(tmp_path: Path) -> None:
@@ -237,7 +237,7 @@ def test_close_commits_what_is_in_hand(tmp_path: Path) -> None:
 def test_a_kill_at_any_instant_loses_no_committed_result(tmp_path: Path) -> None:
     code = (
         "import sys, time; from pathlib import Path; sys.path.insert(0, sys.argv[2])\n"
-        "from support.results import result\n"
+        "from tests.support.results import result\n"
         "from edge_infer.outbox import Outbox, OutboxSettings\n"
         "outbox = Outbox.open(Path(sys.argv[1]), OutboxSettings())\n"
         "while True:\n"
@@ -247,7 +247,7 @@ def test_a_kill_at_any_instant_loses_no_committed_result(tmp_path: Path) -> None
     told = 0
     for round_ in range(3):
         with subprocess.Popen(
-            [sys.executable, "-c", code, str(tmp_path), str(Path(__file__).parents[1])],
+            [sys.executable, "-c", code, str(tmp_path), str(Path(__file__).parents[2])],
             stdout=subprocess.PIPE,
             text=True,
         ) as process:

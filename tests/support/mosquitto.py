@@ -116,6 +116,12 @@ class Mosquitto:
         """Cleanly; safe to call at any time."""
         self._end(signal.SIGTERM)
 
+    def __enter__(self) -> Mosquitto:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
     def _end(self, how: signal.Signals) -> None:
         if self._process is None:
             return
@@ -140,6 +146,5 @@ def _binary(name: str) -> str:
 @pytest.fixture
 def mosquitto(tmp_path: Path) -> Iterator[Mosquitto]:
     """A running broker that wants USER and PASSWORD."""
-    broker = Mosquitto(tmp_path / "mosquitto").start()
-    yield broker
-    broker.stop()
+    with Mosquitto(tmp_path / "mosquitto") as broker:
+        yield broker

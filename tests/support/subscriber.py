@@ -17,7 +17,7 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
-from support.mosquitto import Mosquitto
+from tests.support.mosquitto import Mosquitto
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,7 @@ class Subscriber:
         self.client.on_connect = self._on_connect
         self.client.on_subscribe = lambda *_: self._subscribed.set()
         self.client.on_message = self._on_message
+        self.client.on_disconnect = lambda *_: self._subscribed.clear()
         if v5:
             properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
             properties.SessionExpiryInterval = 600 if durable else 0
@@ -70,6 +71,10 @@ class Subscriber:
         else:
             self.client.connect(broker.host, broker.port)
         self.client.loop_start()
+        self.listening()
+
+    def listening(self) -> None:
+        """Wait until the broker knows that we listen (again)."""
         assert self._subscribed.wait(10), "the test's subscriber got no SUBACK"
 
     def _on_connect(

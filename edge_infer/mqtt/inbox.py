@@ -1,0 +1,81 @@
+"""Messages from the broker, handled one after the other on a thread of their own."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections import deque
+from collections.abc import Callable
+
+from edge_infer.mqtt.connection import Arrived
+from edge_infer.mqtt.messages import Message
+
+log = logging.getLogger(__name__)
+
+LIMIT = 100
+"""Messages that may wait; more are not taken and not acknowledged."""
+
+Handler = Callable[[Message], None]
+
+
+class Inbox:
+    """The network thread puts, the handlers' thread works, the network thread acknowledges."""
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        self.dropped = 0
+        self._wake = wake
+        self._handlers: dict[str, Handler] = {}
+        self._queue: queue.Queue[Arrived | None] = queue.Queue(LIMIT)
+        self._handled: deque[Arrived] = deque()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def topics(self) -> list[str]:
+        """What to subscribe to."""
+        return list(self._handlers)
+
+    def handle(self, topic: str, handler: Handler) -> None:
+        """Before or after the first connection."""
+        self._handlers[topic] = handler
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="mqtt-commands", daemon=True)
+            self._thread.start()
+        self._wake()
+
+    def put(self, arrived: Arrived) -> None:
+        """From the network thread; never waits."""
+        try:
+            self._queue.put_nowait(arrived)
+        except queue.Full:
+            self.dropped += 1
+            log.error("a message on %s is dropped: %d wait already", arrived.message.topic, LIMIT)
+
+    def handled(self) -> list[Arrived]:
+        """What may be acknowledged since the last call."""
+        done: list[Arrived] = []
+        while self._handled:
+            done.append(self._handled.popleft())
+        return done
+
+    def close(self, timeout_s: float) -> None:
+        """After the message in hand; a handler that hangs is left behind."""
+        if self._thread is None:
+            return
+        try:
+            self._queue.put_nowait(None)
+        except queue.Full:
+            return
+        self._thread.join(timeout_s)
+
+    def _run(self) -> None:
+        while (arrived := self._queue.get()) is not None:
+            handler = self._handlers.get(arrived.message.topic)
+            try:
+                if handler is not None:
+                    handler(arrived.message)
+            except Exception:
+                # one bad command must not end all later ones
+                log.exception("a command on %s failed", arrived.message.topic)
+            self._handled.append(arrived)
+            self._wake()

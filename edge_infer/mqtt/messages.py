@@ -1,0 +1,81 @@
+"""What goes out and what comes in."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+JSON = "application/json"
+TEXT = "text/plain"
+
+EVENT_SCHEMA = "event/1"
+
+_HEADROOM = 64
+"""Bytes that a packet costs beside its strings."""
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """One message to the broker; QoS 1 always, because only then a refusal is seen."""
+
+    topic: str
+    payload: bytes
+    retain: bool = False
+    expiry_s: int | None = None
+    """MQTT 5: the broker forgets it after so many seconds."""
+    content_type: str = JSON
+    user: tuple[tuple[str, str], ...] = ()
+    """MQTT 5 user properties."""
+    correlation: bytes | None = None
+    """MQTT 5: whose answer this is."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of the packet, at most."""
+        texts = (self.topic, self.content_type, *(text for pair in self.user for text in pair))
+        own = sum(len(text.encode()) + 5 for text in texts)
+        return _HEADROOM + own + len(self.payload) + len(self.correlation or b"")
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message from the broker."""
+
+    topic: str
+    payload: bytes
+    received_at: datetime
+    """Wall clock, UTC."""
+    received_s: float
+    """time.monotonic()"""
+    qos: int
+    retained: bool = False
+    """It was sent before we listened, who knows when."""
+    response_topic: str | None = None
+    """MQTT 5: where the sender wants the answer."""
+    correlation: bytes | None = None
+    """MQTT 5: to be sent back with the answer."""
+    expiry_s: int | None = None
+    """MQTT 5: how long it still holds."""
+    user: tuple[tuple[str, str], ...] = ()
+    """MQTT 5 user properties."""
+
+
+def encode(value: Mapping[str, Any]) -> bytes:
+    """JSON as UTF-8; numbers that are not finite become null."""
+    return json.dumps(_finite(value), ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode(
+        errors="replace"
+    )
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: _finite(one) for key, one in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_finite(one) for one in value]
+    return value

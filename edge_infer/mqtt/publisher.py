@@ -1,0 +1,214 @@
+"""What stations and service call to be heard at the broker. Nothing here waits for it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from edge_infer import clock
+from edge_infer.mqtt.identity import default_client_id
+from edge_infer.mqtt.inbox import Inbox
+from edge_infer.mqtt.messages import EVENT_SCHEMA, TEXT, Message, Publication, encode
+from edge_infer.mqtt.presence import Presence
+from edge_infer.mqtt.pump import Pump, PumpStats, Timing
+from edge_infer.mqtt.settings import MqttSettings
+from edge_infer.mqtt.states import States
+from edge_infer.mqtt.wake import Wake
+from edge_infer.outbox import Counts, Outbox
+from edge_infer.result import SCHEMA, Decision, Result
+from edge_infer.settings import Secrets
+
+__all__ = ["Message", "Publisher", "Timing"]
+
+log = logging.getLogger(__name__)
+
+RESPONSES = "vision/v1/rsp/"
+"""Answers go nowhere else: they are published with this device's rights, whatever the asker wrote."""
+LONGEST_RESPONSE_TOPIC = 256
+COUNTS_S = 1.0
+"""At least so long between two ``counts`` of a station."""
+
+COUNTS_SCHEMA = "counts/1"
+
+
+class Publisher:
+    """Thread-safe. `start`, then anything, then `stop`."""
+
+    def __init__(
+        self,
+        settings: MqttSettings,
+        outbox: Outbox,
+        *,
+        prefix: str,
+        secrets: Secrets,
+        device: str,
+        boot_id: str,
+        version: str,
+        timing: Timing | None = None,
+    ) -> None:
+        self._prefix = prefix
+        self._valid_s = settings.valid_s
+        self._boot_id = boot_id
+        self._outbox = outbox
+        self._lock = threading.Lock()
+        self._decided: dict[str, str] = {}
+        """The result id behind each station's decision."""
+        self._last: dict[str, Decision] = {}
+        """The decision in each station's last result."""
+        self._wake = Wake()
+        self._states = States(retain_expiring=settings.protocol == "5")
+        self._inbox = Inbox(self._wake.set)
+        self._pump = Pump(
+            settings,
+            outbox=outbox,
+            states=self._states,
+            inbox=self._inbox,
+            presence=Presence(f"{prefix}/status", boot_id, version),
+            wake=self._wake,
+            secrets=secrets,
+            client_id=settings.client_id or default_client_id(device, prefix),
+            timing=timing or Timing(),
+            alarm=self.event,
+        )
+        self._thread = threading.Thread(target=self._pump.run, name="mqtt-pump", daemon=True)
+        outbox.listen(self._wake.set, self.event)
+
+    @property
+    def connected(self) -> bool:
+        """The broker let us in and the connection is not known to be lost."""
+        return self._pump.stats.connected and self._thread.is_alive()
+
+    @property
+    def stats(self) -> PumpStats:
+        """Right now."""
+        return self._pump.stats
+
+    def start(self) -> None:
+        """Connect in the background and keep trying; never fails because a broker is away."""
+        self._thread.start()
+
+    def stop(self, timeout_s: float) -> None:
+        """Deliver what can be delivered in that time, say `stopped`, disconnect. Bounded."""
+        if not self._thread.is_alive():
+            return
+        end = time.monotonic() + timeout_s
+        self._pump.stop(timeout_s * 0.9)
+        self._thread.join(timeout_s)
+        self._inbox.close(max(0.0, end - time.monotonic()))
+        if self._thread.is_alive():
+            log.warning("the connection to the broker hangs and is left behind")
+        else:
+            self._wake.close()
+
+    # -- state
+
+    def decision(self, station: str, result: Result) -> None:
+        """The newest inspection's decision, whether it becomes a published result or not.
+
+        Sent at once when it is another one (and for each part), else renewed while it is true. It may be
+        believed ``valid_s`` after the result was created.
+        """
+        left_s = self._left_s(result)
+        if left_s is None:
+            return
+        now_s = time.monotonic()
+        with self._lock:
+            again = result.trigger.part_id is not None and self._decided.get(station) != result.result_id
+            self._decided[station] = result.result_id
+            last_holds = self._last.get(station) == result.decision
+        self._states.put(
+            f"{self._prefix}/{station}/decision",
+            result.decision.encode(),
+            now_s=now_s,
+            valid_s=left_s,
+            renew_s=self._valid_s / 2,
+            content_type=TEXT,
+            again=again,
+        )
+        if last_holds:
+            self._states.extend(f"{self._prefix}/{station}/last", now_s=now_s, valid_s=left_s)
+        self._wake.set()
+
+    def last(self, station: str, result: Result) -> None:
+        """The newest committed result (it has its number); renewed while `decision` says the same."""
+        left_s = self._left_s(result)
+        if left_s is None:
+            return
+        with self._lock:
+            self._last[station] = result.decision
+        self._states.put(
+            f"{self._prefix}/{station}/last",
+            result.as_json().encode(),
+            now_s=time.monotonic(),
+            valid_s=left_s,
+            renew_s=self._valid_s / 2,
+            user=(("schema", SCHEMA), ("seq", str(result.seq)), ("streamId", result.stream_id)),
+        )
+        self._wake.set()
+
+    def counts(self, station: str, counts: Counts) -> None:
+        """Decisions since the reset; at most one message a second, the newest wins."""
+        payload = {
+            "OK": counts.ok,
+            "NOK": counts.nok,
+            "UNDEFINED": counts.undefined,
+            "since": counts.since.isoformat() if counts.since else None,
+        }
+        self._states.put(
+            f"{self._prefix}/{station}/counts",
+            encode(payload),
+            now_s=time.monotonic(),
+            pause_s=COUNTS_S,
+            user=(("schema", COUNTS_SCHEMA),),
+        )
+        self._wake.set()
+
+    def _left_s(self, result: Result) -> float | None:
+        """How long a decision may still be believed; None where it is too old to be sent."""
+        age_s = max(0.0, (clock.now() - result.creation_time).total_seconds())
+        left_s = self._valid_s - age_s
+        return left_s if left_s >= 1 else None
+
+    # -- events and commands
+
+    def event(self, kind: str, data: Mapping[str, Any], station: str | None = None) -> None:
+        """Something happened; kept in the outbox until the broker takes it."""
+        event = {
+            "schema": EVENT_SCHEMA,
+            "kind": kind,
+            "station": station,
+            "time": clock.now().isoformat(),
+            "bootId": self._boot_id,
+            "data": data,
+        }
+        self._outbox.put_event(f"{self._prefix}/event", encode(event))
+
+    def subscribe(self, topic: str, handler: Callable[[Message], None]) -> None:
+        """Messages on that topic, at each connection anew; retained ones are ignored.
+
+        The handler runs on one thread for all topics; a message is acknowledged when it returns.
+        """
+        self._inbox.handle(topic, handler)
+
+    def respond(self, message: Message, payload: bytes) -> bool:
+        """Answer the sender where it asked for it; False where it did not, or may not be answered there."""
+        topic = message.response_topic
+        if topic is None:
+            return False
+        if (
+            not topic.startswith(RESPONSES)
+            or len(topic.encode()) > LONGEST_RESPONSE_TOPIC
+            or any(sign in topic for sign in "+#\0")
+        ):
+            log.warning(
+                "a command on %s wants its answer on %.100r: only topics below %s are answered",
+                message.topic,
+                topic,
+                RESPONSES,
+            )
+            return False
+        self._pump.reply(Publication(topic, payload, correlation=message.correlation))
+        return True

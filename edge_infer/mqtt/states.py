@@ -1,0 +1,147 @@
+"""Topics that hold a state: the newest wins, nothing waits in a queue, nothing is sent after its time."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from edge_infer import clock
+from edge_infer.mqtt.messages import JSON, Publication
+
+User = tuple[tuple[str, str], ...]
+
+REFUSED_S = 60.0
+"""A topic that the broker refused is not tried again so long: some brokers close the connection each time."""
+
+
+@dataclass(slots=True)
+class State:
+    """One topic; times are monotonic seconds."""
+
+    topic: str
+    payload: bytes = b""
+    content_type: str = JSON
+    user: User = ()
+    until_s: float | None = None
+    """Not to be believed after this; None: true until replaced."""
+    renew_s: float = 0.0
+    """Sent again so long before what was sent expires, if it is still true."""
+    pause_s: float = 0.0
+    """At least so long between two of them."""
+    due: bool = True
+    """Something new is to be sent."""
+    on_wire: bool = False
+    sent_s: float = -1e9
+    sent_until_s: float = -1e9
+    refused_until_s: float = -1e9
+
+    def due_s(self, now_s: float) -> float | None:
+        """When to send it, None where there is nothing to send."""
+        if self.on_wire or (self.until_s is not None and self.until_s - now_s < 1):
+            return None
+        if self.due:
+            return max(now_s, self.sent_s + self.pause_s, self.refused_until_s)
+        if self.until_s is not None and self.until_s > self.sent_until_s:
+            return max(now_s, self.sent_until_s - self.renew_s, self.refused_until_s)
+        return None
+
+
+@dataclass(slots=True)
+class States:
+    """Stations write, the pump sends."""
+
+    retain_expiring: bool
+    """MQTT 5: what expires may be retained; without expiry a subscriber would find a stale OK."""
+    _states: dict[str, State] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def put(
+        self,
+        topic: str,
+        payload: bytes,
+        *,
+        now_s: float,
+        valid_s: float | None = None,
+        renew_s: float = 0.0,
+        pause_s: float = 0.0,
+        content_type: str = JSON,
+        user: User = (),
+        again: bool = False,
+    ) -> None:
+        """The state is this now. Sent at once where it is new or ``again``, else when it must be renewed."""
+        with self._lock:
+            state = self._states.setdefault(topic, State(topic))
+            if again or state.payload != payload:
+                state.due = True
+            state.payload, state.content_type, state.user = payload, content_type, user
+            state.renew_s, state.pause_s = renew_s, pause_s
+            state.until_s = None if valid_s is None else now_s + valid_s
+
+    def extend(self, topic: str, *, now_s: float, valid_s: float) -> None:
+        """What stands there is still true."""
+        with self._lock:
+            state = self._states.get(topic)
+            if state is not None:
+                state.until_s = now_s + valid_s
+
+    def take(self, now_s: float) -> Publication | None:
+        """What is due, marked as on the wire."""
+        with self._lock:
+            for state in self._states.values():
+                due_s = state.due_s(now_s)
+                if due_s is not None and due_s <= now_s:
+                    state.on_wire, state.due = True, False
+                    state.sent_s = now_s
+                    state.sent_until_s = state.until_s if state.until_s is not None else now_s
+                    return self._publication(state, now_s)
+        return None
+
+    def answered(self, topic: str) -> None:
+        """The broker took it; the next one may go."""
+        with self._lock:
+            if topic in self._states:
+                self._states[topic].on_wire = False
+
+    def refused(self, topic: str, now_s: float) -> None:
+        """The broker did not take it; later again."""
+        with self._lock:
+            if topic in self._states:
+                self._states[topic].on_wire = False
+                self._states[topic].refused_until_s = now_s + REFUSED_S
+
+    def reconnected(self) -> None:
+        """Everything that still holds is sent again."""
+        with self._lock:
+            for state in self._states.values():
+                state.on_wire, state.due = False, True
+                state.sent_s = state.sent_until_s = -1e9
+
+    def wait_s(self, now_s: float) -> float | None:
+        """Seconds until something is due, None where nothing will be by itself."""
+        with self._lock:
+            due = [due_s for state in self._states.values() if (due_s := state.due_s(now_s)) is not None]
+        return max(0.0, min(due) - now_s) if due else None
+
+    def told(self, topic: str) -> bool:
+        """The broker took what stands there."""
+        with self._lock:
+            state = self._states.get(topic)
+            return state is not None and not state.on_wire and not state.due
+
+    def _publication(self, state: State, now_s: float) -> Publication:
+        if state.until_s is None:
+            return Publication(state.topic, state.payload, True, None, state.content_type, state.user)
+        left_s = state.until_s - now_s
+        until = (clock.now() + timedelta(seconds=left_s)).isoformat()
+        payload = state.payload
+        if state.content_type == JSON:
+            payload = payload[:-1] + f',"validUntil":"{until}"}}'.encode()
+        return Publication(
+            state.topic,
+            payload,
+            self.retain_expiring,
+            int(left_s),
+            state.content_type,
+            (*state.user, ("validUntil", until)),
+        )
