@@ -107,8 +107,12 @@ class OnnxRuntimeBackend:
 
     def _open(self, onnxruntime: ModuleType, card: ModelCard, provider: str, requests: int) -> Any:
         def session(sizes: Mapping[str, int]) -> Any:
+            # its own fallback prints on standard output and runs on another device
             return onnxruntime.InferenceSession(
-                str(card.network), _options(onnxruntime, requests, sizes), providers=[provider]
+                str(card.network),
+                _options(onnxruntime, requests, sizes),
+                providers=[provider],
+                enable_fallback=0,
             )
 
         try:

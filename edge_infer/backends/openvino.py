@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     import openvino
 
 _VIRTUAL = ("AUTO", "MULTI", "HETERO")
+# a message that is not UTF-8 (a damaged name in the file) becomes a ValueError
+_FAILURES = (RuntimeError, ValueError)
 _UNTOUCHED = (1.0, (0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
 
 
@@ -57,7 +59,7 @@ class OpenVinoBackend:
         picture = _fold_preprocessing(card, network)
         try:
             compiled = core.compile_model(network, device.upper(), {"PERFORMANCE_HINT": "LATENCY"})
-        except RuntimeError as error:
+        except _FAILURES as error:
             raise BackendError(
                 f"OpenVINO cannot run {card.network} on {device}: {reason(error)}",
                 hint=f"devices on this machine: {', '.join(core.available_devices)}",
@@ -87,7 +89,7 @@ class OpenVinoBackend:
                 answers = request.infer(
                     [tensors[self.inputs[0].name]], share_inputs=True, share_outputs=False
                 )
-            except RuntimeError as error:
+            except _FAILURES as error:
                 raise BackendError(f"OpenVINO failed on {self.running}: {reason(error)}") from error
             return {spec.name: answers[index] for index, spec in enumerate(self.outputs)}
 
@@ -161,7 +163,7 @@ def _read(core: openvino.Core, card: ModelCard) -> openvino.Model:
         shape = picture_shape(card, _spec(0, port))
         if port.partial_shape != PartialShape(list(shape)):
             network.reshape({port: PartialShape(list(shape))})
-    except RuntimeError as error:
+    except _FAILURES as error:
         raise ModelError(
             f"OpenVINO cannot use {card.network}: {reason(error)}",
             hint="export it again, or try the other backend",
@@ -182,33 +184,10 @@ def _is_picture(card: ModelCard, port: Any) -> bool:
 
 def _fold_preprocessing(card: ModelCard, network: openvino.Model) -> PictureSpec:
     """Make the network take uint8 NHWC, BGR unless it is grey; say what remains."""
-    from openvino import Layout, Type
-    from openvino.preprocess import ColorFormat, PrePostProcessor
-
-    port = _picture_port(card, network)
-    left = network_picture(card, _spec(0, port))
     gray = card.input.color == "gray"
-    processor = PrePostProcessor(network)
-    picture = processor.input(network.inputs.index(port))
-    picture.tensor().set_element_type(Type.u8).set_layout(Layout("NHWC"))
-    picture.model().set_layout(Layout(card.input.layout.upper()))
-    steps = picture.preprocess()
-    if not gray:
-        picture.tensor().set_color_format(ColorFormat.BGR)
-    if card.input.color == "rgb":
-        steps.convert_color(ColorFormat.RGB)
-    if port.element_type != Type.u8:
-        steps.convert_element_type(Type.f32)
-        steps.scale(card.input.scale)
-        steps.mean(list(card.input.mean)).scale(list(card.input.std))
-        steps.convert_element_type(port.element_type)
-    for index, output in enumerate(network.outputs):
-        if output.element_type == Type.f16:
-            # decoders are given float32 whatever the network computes in
-            processor.output(index).tensor().set_element_type(Type.f32)
     try:
-        processor.build()
-    except RuntimeError as error:
+        left = _build_preprocessing(card, network)
+    except _FAILURES as error:
         raise ModelError(f"OpenVINO cannot take pictures for {card.network}: {reason(error)}") from error
     channels = 1 if gray else 3
     scale, mean, std = _UNTOUCHED
@@ -224,6 +203,35 @@ def _fold_preprocessing(card: ModelCard, network: openvino.Model) -> PictureSpec
         mean=mean[:channels],
         std=std[:channels],
     )
+
+
+def _build_preprocessing(card: ModelCard, network: openvino.Model) -> PictureSpec:
+    """Change the network; what it took before comes back."""
+    from openvino import Layout, Type
+    from openvino.preprocess import ColorFormat, PrePostProcessor
+
+    port = _picture_port(card, network)
+    taken = network_picture(card, _spec(0, port))
+    processor = PrePostProcessor(network)
+    picture = processor.input(network.inputs.index(port))
+    picture.tensor().set_element_type(Type.u8).set_layout(Layout("NHWC"))
+    picture.model().set_layout(Layout(card.input.layout.upper()))
+    steps = picture.preprocess()
+    if card.input.color != "gray":
+        picture.tensor().set_color_format(ColorFormat.BGR)
+    if card.input.color == "rgb":
+        steps.convert_color(ColorFormat.RGB)
+    if port.element_type != Type.u8:
+        steps.convert_element_type(Type.f32)
+        steps.scale(card.input.scale)
+        steps.mean(list(card.input.mean)).scale(list(card.input.std))
+        steps.convert_element_type(port.element_type)
+    for index, output in enumerate(network.outputs):
+        if output.element_type == Type.f16:
+            # decoders are given float32 whatever the network computes in
+            processor.output(index).tensor().set_element_type(Type.f32)
+    processor.build()
+    return taken
 
 
 def _spec(index: int, port: Any) -> TensorSpec:

@@ -19,15 +19,22 @@ _ONNX_DOMAINS = ("", "ai.onnx")
 
 def read_onnx(path: Path) -> NetworkFile:
     """Read ``path``; ModelError where it cannot be a network that runs here."""
-    import onnx
     from google.protobuf.message import DecodeError
 
     try:
-        model = onnx.load_model(path, load_external_data=False)
+        return _read(path)
     except DecodeError as error:
         raise damaged(path, "ONNX file", "it cannot be parsed") from error
+    except UnicodeError as error:
+        raise damaged(path, "ONNX file", "a name in it is not text") from error
     except OSError as error:
         raise ModelError(f"cannot read {path}: {error.strerror}") from error
+
+
+def _read(path: Path) -> NetworkFile:
+    import onnx
+
+    model = onnx.load_model(path, load_external_data=False)
     if not model.graph.node or not model.graph.output:
         raise ModelError(
             f"{path} holds no network: {len(model.graph.node)} operations, "
@@ -40,6 +47,8 @@ def read_onnx(path: Path) -> NetworkFile:
     _check_companions(path, model)
     if not all(value.type.tensor_type.HasField("shape") for value in model.graph.output):
         model = onnx.shape_inference.infer_shapes(model)
+    for value in (*model.graph.input, *model.graph.output):
+        value.name.encode()  # a damaged name reads as text that nobody can write again
     constants = {tensor.name for tensor in model.graph.initializer}
     return NetworkFile(
         path=path,

@@ -55,6 +55,7 @@ def _labels(path: Path, value: object) -> tuple[str, ...]:
         names = dict(enumerate(names))
     try:
         by_id = {int(key): str(name) for key, name in names.items()}  # type: ignore[attr-defined]  # caught below
+        "".join(by_id.values()).encode()  # half a surrogate is text that cannot be published
     except (AttributeError, TypeError, ValueError) as error:
         raise ModelError(
             f"{path}: the labels in its metadata cannot be read: {str(value)[:80]}",

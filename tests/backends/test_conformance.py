@@ -240,6 +240,17 @@ def test_a_file_that_is_no_network_is_a_model_error(
         settings().open(networks.card_for(network, InputCard((64, 96), name="picture")))
 
 
+def test_a_damaged_name_in_a_network_is_a_model_error_and_prints_nothing(
+    settings: Callable[..., BackendSettings], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    # ONNX Runtime would print "Falling back" on standard output, among the JSON
+    network = networks.echo(tmp_path / "echo.onnx", (1, 3, 64, 96))
+    network.write_bytes(network.read_bytes().replace(b"Mul", b"\xf0\x9fl"))
+    with pytest.raises(ModelError, match=r"echo\.onnx"):
+        settings().open(networks.card_for(network, InputCard((64, 96), name="picture")))
+    assert capfd.readouterr() == ("", "")
+
+
 @pytest.mark.parametrize("name", ["yolox_nano", "A01", "A04", "A27"])
 def test_every_backend_gives_the_same_answer(shared: Path, tmp_path: Path, name: str) -> None:
     if name == "yolox_nano":

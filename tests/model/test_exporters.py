@@ -56,7 +56,16 @@ def test_props_of_somebody_else_are_left_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    "names", ["{0: 'a'", "__import__('os').system('true')", "{0: 'a', 2: 'b'}", "{'x': 'y'}", "7", "{" * 500]
+    "names",
+    [
+        "{0: 'a'",
+        "__import__('os').system('true')",
+        "{0: 'a', 2: 'b'}",
+        "{'x': 'y'}",
+        "7",
+        "{" * 500,
+        "{0: '\\ud83d'}",
+    ],
 )
 def test_damaged_labels_are_refused_and_never_run(names: str) -> None:
     with pytest.raises(ModelError, match="say `labels:`"):

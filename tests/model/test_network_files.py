@@ -89,6 +89,11 @@ def test_a_file_cut_anywhere_is_refused_and_never_a_crash(small: Path) -> None:
         refusal(cut)
 
 
+def test_a_name_that_is_not_text_is_damage(small: Path) -> None:
+    small.write_bytes(small.read_bytes().replace(b"picture", b"\xf0icture"))
+    assert "damaged or cut short" in refusal(small)
+
+
 def test_an_opset_from_the_future_names_both_numbers_and_both_remedies(shared: Path) -> None:
     text = refusal(shared / "cases/open/A33/model.onnx")
     assert f"opset 99, this edge-infer knows up to {onnx.defs.onnx_opset_version()}" in text
