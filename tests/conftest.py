@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.mosquitto import mosquitto
+
+from tests.support.mosquitto import mosquitto
 
 __all__ = ["mosquitto"]
 
