@@ -25,8 +25,6 @@ def read_onnx(path: Path) -> NetworkFile:
         return _read(path)
     except DecodeError as error:
         raise damaged(path, "ONNX file", "it cannot be parsed") from error
-    except UnicodeError as error:
-        raise damaged(path, "ONNX file", "a name in it is not text") from error
     except OSError as error:
         raise ModelError(f"cannot read {path}: {error.strerror}") from error
 
@@ -41,14 +39,16 @@ def _read(path: Path) -> NetworkFile:
             f"{len(model.graph.output)} outputs ({path.stat().st_size:,} bytes)",
             hint="export it again",
         )
+    _refuse_damaged_texts(path, model)
     opset = _opset(model)
     _refuse_newer(path, "opset", opset, onnx.defs.onnx_opset_version())
     _refuse_newer(path, "ONNX IR version", model.ir_version, onnx.IR_VERSION)
     _check_companions(path, model)
-    if not all(value.type.tensor_type.HasField("shape") for value in model.graph.output):
-        model = onnx.shape_inference.infer_shapes(model)
-    for value in (*model.graph.input, *model.graph.output):
-        value.name.encode()  # a damaged name reads as text that nobody can write again
+    if not all(_has_shape(value) for value in model.graph.output):
+        try:
+            model = onnx.shape_inference.infer_shapes(model)
+        except onnx.shape_inference.InferenceError as error:
+            raise damaged(path, "ONNX file", "its shapes contradict each other") from error
     constants = {tensor.name for tensor in model.graph.initializer}
     return NetworkFile(
         path=path,
@@ -61,8 +61,24 @@ def _read(path: Path) -> NetworkFile:
     )
 
 
+def _refuse_damaged_texts(path: Path, model: ModelProto) -> None:
+    names: list[object] = [value.name for value in (*model.graph.input, *model.graph.output)]
+    texts = [text for entry in model.metadata_props for text in (entry.key, entry.value)]
+    entries = [entry for tensor in _tensors(model.graph) for entry in tensor.external_data]
+    names += [text for entry in entries for text in (entry.key, entry.value)]
+    # protobuf gives bytes for what is not UTF-8
+    if not all(isinstance(name, str) and name.isprintable() for name in names) or not all(
+        isinstance(text, str) for text in texts
+    ):
+        raise damaged(path, "ONNX file", "a name in it is not text")
+
+
 def _opset(model: ModelProto) -> int:
     return max((entry.version for entry in model.opset_import if entry.domain in _ONNX_DOMAINS), default=1)
+
+
+def _has_shape(value: ValueInfoProto) -> bool:
+    return value.type.tensor_type.HasField("shape") and value.type.tensor_type.elem_type != 0
 
 
 def _refuse_newer(path: Path, what: str, wants: int, known: int) -> None:
@@ -82,7 +98,10 @@ def _spec(path: Path, value: ValueInfoProto) -> TensorSpec:
             hint="export the network without a sequence or map (scikit-learn: zipmap=False)",
         )
     tensor = value.type.tensor_type
-    dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type).name if tensor.elem_type else "unknown"
+    try:
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type).name
+    except KeyError as error:
+        raise damaged(path, "ONNX file", f"{value.name} has no known type") from error
     # a size of 0 is how some exporters write a free one
     shape = tuple(size.dim_value or None for size in tensor.shape.dim)
     return TensorSpec(value.name, shape, dtype)

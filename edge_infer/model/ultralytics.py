@@ -58,7 +58,7 @@ def _labels(path: Path, value: object) -> tuple[str, ...]:
         "".join(by_id.values()).encode()  # half a surrogate is text that cannot be published
     except (AttributeError, TypeError, ValueError) as error:
         raise ModelError(
-            f"{path}: the labels in its metadata cannot be read: {str(value)[:80]}",
+            f"{path}: the labels in its metadata cannot be read: {str(value)[:80]!r}",
             hint="say `labels:` in a model.yaml",
         ) from error
     if sorted(by_id) != list(range(len(by_id))):
@@ -78,7 +78,7 @@ def _size(path: Path, value: object) -> tuple[int, int]:
         numbers = []
     if len(numbers) not in (1, 2) or min(numbers, default=0) < 1:
         raise ModelError(
-            f"{path}: imgsz in its metadata is not a size: {str(value)[:80]}",
+            f"{path}: imgsz in its metadata is not a size: {str(value)[:80]!r}",
             hint="say `input: {size: [height, width]}` in a model.yaml",
         )
     return numbers[0], numbers[-1]

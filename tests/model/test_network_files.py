@@ -90,8 +90,35 @@ def test_a_file_cut_anywhere_is_refused_and_never_a_crash(small: Path) -> None:
 
 
 def test_a_name_that_is_not_text_is_damage(small: Path) -> None:
-    small.write_bytes(small.read_bytes().replace(b"picture", b"\xf0icture"))
-    assert "damaged or cut short" in refusal(small)
+    whole = small.read_bytes()
+    for damage in (b"\xf0icture", b"pic\nure"):
+        small.write_bytes(whole.replace(b"picture", damage))
+        assert "damaged or cut short" in refusal(small)
+
+
+def test_a_type_that_nobody_knows_is_damage(small: Path) -> None:
+    model = onnx.load(small)
+    model.graph.output[0].type.tensor_type.elem_type = 2100
+    small.write_bytes(model.SerializeToString())
+    assert "output0 has no known type" in refusal(small)
+
+
+def test_random_damage_is_refused_or_harmless_and_never_a_crash(shared: Path, tmp_path: Path) -> None:
+    # seeds that once got through as other exceptions are among these
+    random = np.random.default_rng(3)
+    (tmp_path / "model.onnx.data").write_bytes(b"\1" * 20_000)
+    for case in ("A01", "A25", "A32"):
+        whole = np.frombuffer((shared / f"cases/open/{case}/model.onnx").read_bytes(), np.uint8)
+        for _ in range(100):
+            cut = whole.copy()
+            where = random.integers(0, len(cut), 4)
+            cut[where] = random.integers(0, 256, 4)
+            (tmp_path / "m.onnx").write_bytes(cut.tobytes())
+            try:
+                read_network(tmp_path / "m.onnx")
+            except ModelError as error:
+                text = str(error)
+                assert "\n" not in text
 
 
 def test_an_opset_from_the_future_names_both_numbers_and_both_remedies(shared: Path) -> None:
@@ -175,10 +202,12 @@ def test_entities_that_grow_into_gigabytes_are_refused_unread(tmp_path: Path) ->
 
 def test_an_output_without_a_shape_gets_it_from_the_graph(tmp_path: Path, small: Path) -> None:
     model = onnx.load(small)
-    model.graph.output[0].type.tensor_type.ClearField("shape")
-    path = tmp_path / "shapeless.onnx"
-    path.write_bytes(model.SerializeToString())
-    assert read_network(path).outputs[0].shape == (1, 2, 6)
+    for field in ("shape", "elem_type"):
+        model.graph.output[0].type.tensor_type.ClearField(field)
+        path = tmp_path / "shapeless.onnx"
+        path.write_bytes(model.SerializeToString())
+        (spec,) = read_network(path).outputs
+        assert (spec.shape, spec.dtype) == ((1, 2, 6), "float32")
 
 
 def test_reading_loads_no_runtime() -> None:
