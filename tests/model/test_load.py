@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from edge_infer.errors import ConfigError, ModelError
+from edge_infer.model.heads import BUILT
 from edge_infer.model.load import load_model
 from tests.support import networks
 
@@ -268,3 +269,12 @@ def test_a_fixed_batch_is_said(tmp_path: Path) -> None:
 )
 def test_an_input_that_is_no_picture_is_refused(tmp_path: Path, shape: tuple[int, ...], said: str) -> None:
     assert said in refusal(networks.shaped(tmp_path / "m.onnx", RAW_640, shape))
+
+
+def test_the_card_in_the_documentation_can_be_loaded_and_names_every_decoder(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs/models.md").read_text(encoding="utf-8")
+    card = page.partition("```yaml\n")[2].partition("```")[0]
+    (tmp_path / "model.yaml").write_text(card, encoding="utf-8")
+    networks.shaped(tmp_path / "model.onnx", {"output0": (1, 6, 8400)})
+    assert load_model(tmp_path).labels == ("cap", "tear")
+    assert all(f"`{decoder}`" in page for decoder in BUILT)
