@@ -205,6 +205,12 @@ class Connection:
         if sock is not None:
             sock.close()
 
+    def _guess(self) -> str:
+        tls = self._settings.tls
+        if tls is not None and tls.cert is None:
+            return "; does it want a certificate (tls.cert, tls.key)?"
+        return '; does it speak MQTT 5? else set protocol: "3.1.1"' if self._v5 else ""
+
     def _take(self) -> list[Event]:
         events = list(self._events)
         self._events.clear()
@@ -279,8 +285,7 @@ class Connection:
         elif flags.is_disconnect_packet_from_server:
             self._lose(f"the broker closed it: {code}", taken_over=code.value == _TAKEN_OVER)
         elif not self._let_in:
-            hint = '; does it speak MQTT 5? else set protocol: "3.1.1"' if self._v5 else ""
-            self._lose(f"the broker closed the connection without a word{hint}")
+            self._lose("the broker closed the connection without a word" + self._guess())
         elif code.getName() == "Keep alive timeout":
             self._lose("the broker does not answer")
         else:
@@ -313,11 +318,23 @@ def _pending(sock: Any) -> bool:
     return isinstance(sock, ssl.SSLSocket) and sock.fileno() >= 0 and sock.pending() > 0
 
 
+class _Socket(ssl.SSLSocket):
+    """Closes itself when the handshake fails; paho only forgets it."""
+
+    def do_handshake(self, block: bool = False) -> None:
+        try:
+            super().do_handshake(block)
+        except OSError:
+            self.close()
+            raise
+
+
 def _tls_context(tls: Tls) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cafile=str(tls.ca) if tls.ca else None)
     except (OSError, ssl.SSLError) as error:
         raise DeliveryError(f"cannot use the certificate authority {tls.ca}: {error}") from error
+    context.sslsocket_class = _Socket
     if tls.cert is not None and tls.key is not None:
         try:
             context.load_cert_chain(tls.cert, tls.key)

@@ -130,6 +130,8 @@ class Publisher:
         )
         if last_holds:
             self._states.extend(f"{self._prefix}/{station}/last", now_s=now_s, valid_s=left_s)
+        else:
+            self._states.expire(f"{self._prefix}/{station}/last")
         self._wake.set()
 
     def last(self, station: str, result: Result) -> None:

@@ -85,6 +85,13 @@ class States:
             if state is not None:
                 state.until_s = now_s + valid_s
 
+    def expire(self, topic: str) -> None:
+        """What stands there is no longer known to be true: not renewed any more."""
+        with self._lock:
+            state = self._states.get(topic)
+            if state is not None and not state.due and state.until_s is not None:
+                state.until_s = min(state.until_s, state.sent_until_s)
+
     def take(self, now_s: float) -> Publication | None:
         """What is due, marked as on the wire."""
         with self._lock:

@@ -7,24 +7,32 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from edge_infer.mqtt.publisher import Publisher, Timing
 from edge_infer.mqtt.settings import MqttSettings
 from edge_infer.outbox import Outbox, OutboxSettings
 from edge_infer.result import Result
 from edge_infer.settings import Secrets
-from tests.support.mosquitto import Mosquitto
 
 PREFIX = "vision/v1/plant1/l3/ipc7"
 QUICK = Timing(connack_s=1.5, ack_s=2.0, retry_min_s=0.1, retry_max_s=0.3, steady_s=30)
+
+
+class Broker(Protocol):
+    """Where to connect and as whom."""
+
+    host: str
+    port: int
+    user: str
+    password: str
 
 
 class Device:
     """Outbox and publisher as the service makes them."""
 
     def __init__(
-        self, broker: Mosquitto, folder: Path, *, timing: Timing = QUICK, outbox: Any = None, **mqtt: Any
+        self, broker: Broker, folder: Path, *, timing: Timing = QUICK, outbox: Any = None, **mqtt: Any
     ) -> None:
         written = {
             "host": broker.host,
@@ -78,7 +86,7 @@ class Device:
 
 
 @contextmanager
-def device(broker: Mosquitto, folder: Path, **settings: Any) -> Iterator[Device]:
+def device(broker: Broker, folder: Path, **settings: Any) -> Iterator[Device]:
     """Started, not necessarily connected."""
     one = Device(broker, folder, **settings).start()
     try:
