@@ -112,7 +112,7 @@ def _grab(site: Site, station: str, path: Path, *, draw: bool) -> _Grabbed:
 
 
 def _one_frame(camera: SourceSettings, station: StationSettings) -> tuple[Frame, str | None]:
-    """The first one that the station would judge; in time, else the last one and its fault."""
+    """The first one that the station would judge. Where none comes in time: the last one, and its fault."""
     source = camera.open(station.camera, Secrets(os.environ))
     until_s = time.monotonic() + FRAME_S
     frame: Frame | None = None

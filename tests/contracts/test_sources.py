@@ -24,7 +24,7 @@ from edge_infer.sources import SOURCES, Source, SourceSettings
 from edge_infer.sources.files import Files
 from edge_infer.sources.rtsp import Rtsp
 from edge_infer.sources.synthetic import Synthetic
-from support.rtsp_camera import RtspCamera
+from tests.support.rtsp_camera import RtspCamera
 
 RECORDED = ["video", "folder", "drawn-recording"]
 LIVE = ["video-in-real-time", "folder-in-a-loop", "drawn", "rtsp"]

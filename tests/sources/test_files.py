@@ -170,6 +170,16 @@ def test_a_cut_video_gives_its_frames_so_far_then_an_error_that_names_it(
     assert "\n" not in message
 
 
+def test_a_video_cut_between_two_frames_is_not_a_clean_end(bottles: Path, tmp_path: Path) -> None:
+    video = copied(bottles, tmp_path / "index-first.mp4", options={"movflags": "faststart"})
+    with av.open(str(video)) as container:
+        place = container.streams.video[0].index_entries[600].pos
+    os.truncate(video, place)
+    frames, message = read_until_it_breaks_off(video)
+    assert 590 < len(frames) <= 600
+    assert f"{video} breaks off" in message
+
+
 @pytest.mark.parametrize("name", ["stream.ts", "raw.h264"])
 def test_a_cut_stream_without_an_index_ends_in_an_error_too(bottles: Path, tmp_path: Path, name: str) -> None:
     whole = copied(bottles, tmp_path / name, raw=True)

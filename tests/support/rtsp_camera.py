@@ -147,6 +147,9 @@ class _Painter:
 _ENCODERS = {
     "h264": "x264enc speed-preset=ultrafast tune=zerolatency key-int-max={gop} bitrate=4000 threads=1 "
     "! h264parse ! rtph264pay pt=96 config-interval=1",
+    "h265": "x265enc speed-preset=ultrafast tune=zerolatency bitrate=4000 "
+    "option-string=keyint={gop}:min-keyint={gop}:scenecut=0:bframes=0 "
+    "! h265parse ! rtph265pay pt=96 config-interval=1",
     "jpeg": "jpegenc quality=90 ! rtpjpegpay pt=26",
 }
 
