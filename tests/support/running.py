@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from support.mosquitto import Mosquitto
+from tests.support.mosquitto import Mosquitto
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,8 @@ class ForeignSubscriber:
         return [f"{one.topic}: {one.payload[:80]!r}" for one in self._messages[-5:]]
 
     def close(self) -> None:
-        self._process.terminate()
+        if self._process.poll() is None:
+            self._process.terminate()
         self._process.wait(5)
         self._reader.join(5)
         if self._process.stdout:

@@ -1,0 +1,296 @@
+"""`edge-infer run` as the operating system sees it: signals, outages, kills, and one station's trouble."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.support.mosquitto import Mosquitto
+from tests.support.running import Arrived, ForeignSubscriber, Running
+from tests.support.sites import write_model
+
+RESULTS = "vision/v1/plant1/l3/ipc7/+/result"
+
+
+def site(
+    folder: Path, broker: Mosquitto | None, *, frames: int | None = None, fps: int = 20, **more: Any
+) -> Path:
+    """A drawn scene through a small hand-made network; the broker may be away."""
+    folder.mkdir(exist_ok=True)
+    write_model(folder / "model")
+    (folder / "password").write_text("correct horse")
+    scene: dict[str, Any] = {"type": "synthetic", "fps": fps, "seed": 1}
+    if frames:
+        scene["frames"] = frames
+    data: dict[str, Any] = {
+        "format": 1,
+        "site": "plant1",
+        "line": "l3",
+        "device": "ipc7",
+        "state_dir": "state",
+        "mqtt": {
+            "host": "127.0.0.1",
+            "port": broker.port if broker else 9,
+            "user": "edge-infer",
+            "password": {"file": "password"},
+        },
+        "cameras": {"scene": scene},
+        "models": {"m": {"path": "model"}},
+        "stations": {"cap": {"camera": "scene", "model": "m", "rules": [RULE]}},
+    } | more
+    path = folder / "site.yaml"
+    path.write_text(yaml.safe_dump(data, sort_keys=False))
+    return path
+
+
+@pytest.fixture
+def run() -> Iterator[Callable[..., Running]]:
+    """Starts `edge-infer run`; what still runs after a test is killed."""
+    started: list[Running] = []
+
+    def start(path: Path, **environment: str) -> Running:
+        started.append(Running(path, **environment))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.kill()
+
+
+@pytest.fixture
+def subscribe() -> Iterator[Callable[..., ForeignSubscriber]]:
+    """Starts `mosquitto_sub`."""
+    started: list[ForeignSubscriber] = []
+
+    def start(broker: Mosquitto, topic: str, **options: Any) -> ForeignSubscriber:
+        started.append(ForeignSubscriber(broker, topic, **options))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.close()
+
+
+Run = Callable[..., Running]
+Subscribe = Callable[..., ForeignSubscriber]
+RULE = {"name": "none", "count": {"labels": ["bottle"], "at_least": 1}}
+
+
+def whole(messages: list[Arrived]) -> dict[tuple[str, str], int]:
+    """Results by (station, stream): fails where a number is missing, returns the highest one."""
+    seqs: dict[tuple[str, str], set[int]] = {}
+    for one in messages:
+        result = one.json
+        seqs.setdefault((result["station"], result["streamId"]), set()).add(result["seq"])
+    for key, numbers in seqs.items():
+        missing = set(range(1, max(numbers) + 1)) - numbers
+        assert not missing, f"{key}: {sorted(missing)[:10]} of {max(numbers)} are missing"
+    return {key: max(numbers) for key, numbers in seqs.items()}
+
+
+def test_a_recording_ends_with_exit_0_and_every_frame_has_a_result(
+    tmp_path: Path, mosquitto: Mosquitto, run: Run, subscribe: Subscribe
+) -> None:
+    subscriber = subscribe(mosquitto, RESULTS)
+    running = run(site(tmp_path / "a", mosquitto, frames=60))
+    assert running.wait() == 0, running.log
+    subscriber.wait(lambda got: len(got) >= 60)
+    assert whole(subscriber.messages()).popitem()[1] == 60
+    subscriber.close()
+
+
+def test_results_of_an_outage_are_delivered_at_the_next_start(
+    tmp_path: Path, run: Run, subscribe: Subscribe
+) -> None:
+    broker = Mosquitto(tmp_path / "broker")
+    path = site(tmp_path / "a", broker, frames=60)
+    assert run(path).wait() == 0
+    broker.start()
+    subscriber = subscribe(broker, RESULTS)
+    running = run(path)
+    assert running.wait() == 0, running.log
+    subscriber.wait(lambda got: len(got) >= 120)
+    assert list(whole(subscriber.messages()).values()) == [120]
+    subscriber.close()
+    broker.stop()
+
+
+@pytest.mark.slow
+def test_kill_9_and_a_broker_that_dies_lose_nothing(tmp_path: Path, run: Run, subscribe: Subscribe) -> None:
+    broker = Mosquitto(tmp_path / "broker", persistence=True).start()
+    subscriber = subscribe(broker, RESULTS, client_id="mes", keep=True)
+    path = site(tmp_path / "a", broker, fps=50)
+    for _ in range(2):
+        running = run(path)
+        before = len(subscriber.messages())
+        subscriber.wait(lambda got, before=before: len(got) > before + 40)  # type: ignore[misc]
+        running.kill()
+    running = run(path)
+    before = len(subscriber.messages())
+    subscriber.wait(lambda got: len(got) > before + 40)
+    broker.kill()
+    time.sleep(1.0)  # an outage takes time
+    assert running.process.poll() is None, running.log
+    broker.start()
+    subscriber.close()
+    before_outage = subscriber.messages()
+    subscriber = subscribe(broker, RESULTS, client_id="mes", keep=True)
+    subscriber.wait(lambda got: len(got) > 60, timeout_s=30)
+    assert running.stop() == 0
+    ((_, last),) = whole([*before_outage, *subscriber.messages()]).items()
+    assert last > 160
+    broker.stop()
+
+
+def test_a_broker_that_hangs_delays_neither_inspection_nor_the_stop(
+    tmp_path: Path, mosquitto: Mosquitto, run: Run, subscribe: Subscribe
+) -> None:
+    subscriber = subscribe(mosquitto, RESULTS)
+    path = site(tmp_path / "a", mosquitto, fps=50)
+    running = run(path)
+    subscriber.wait(lambda got: len(got) > 10)
+    mosquitto.freeze()
+    time.sleep(1.0)  # results pile up behind the frozen broker
+    start = time.monotonic()
+    assert running.stop() == 0, running.log
+    assert time.monotonic() - start < 5
+    mosquitto.thaw()
+    again = run(path)
+    seen = len(subscriber.messages())
+    subscriber.wait(lambda got: len(got) > seen + 60)
+    assert again.stop() == 0
+    whole(subscriber.messages())
+    subscriber.close()
+
+
+def test_a_stop_says_stopped_and_a_kill_says_offline(
+    tmp_path: Path, mosquitto: Mosquitto, run: Run, subscribe: Subscribe
+) -> None:
+    subscriber = subscribe(mosquitto, "vision/v1/plant1/l3/ipc7/#")
+    path = site(tmp_path / "a", mosquitto)
+
+    def states() -> list[str]:
+        return [one.json["state"] for one in subscriber.messages("/status")]
+
+    running = run(path)
+    subscriber.wait(lambda _: states()[-1:] == ["online"])
+    assert running.stop() == 0
+    subscriber.wait(lambda _: states()[-1:] == ["stopped"])
+    running = run(path)
+    subscriber.wait(lambda _: states()[-1:] == ["online"])
+    running.kill()
+    subscriber.wait(lambda _: states()[-1:] == ["offline"], timeout_s=40)
+    subscriber.close()
+
+
+def test_a_model_that_cannot_be_used_makes_its_station_undefined_and_the_other_goes_on(
+    tmp_path: Path, mosquitto: Mosquitto, run: Run, subscribe: Subscribe
+) -> None:
+    subscriber = subscribe(mosquitto, RESULTS)
+    path = site(
+        tmp_path / "a",
+        mosquitto,
+        frames=30,
+        models={"m": {"path": "model"}, "bad": {"path": "bad.onnx"}},
+        stations={
+            "cap": {"camera": "scene", "model": "m", "rules": [RULE]},
+            "other": {"camera": "scene", "model": "bad", "rules": [RULE]},
+        },
+    )
+    (tmp_path / "a/bad.onnx").write_bytes(
+        b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"
+    )
+    running = run(path)
+    assert running.wait() == 1, running.log
+    assert "LFS" in running.log
+    results = [one.json for one in subscriber.messages()]
+    assert sum(one["station"] == "cap" for one in results) == 30
+    (other,) = (one for one in results if one["station"] == "other")
+    assert (other["decision"], other["reasons"][0]["code"]) == ("UNDEFINED", "backend_failed")
+    subscriber.close()
+
+
+def test_a_camera_that_is_not_there_is_told_once_and_the_other_station_goes_on(
+    tmp_path: Path, mosquitto: Mosquitto, run: Run, subscribe: Subscribe
+) -> None:
+    subscriber = subscribe(mosquitto, "vision/v1/plant1/l3/ipc7/#")
+    path = site(
+        tmp_path / "a",
+        mosquitto,
+        cameras={
+            "scene": {"type": "synthetic", "fps": 10},
+            "gone": {"type": "rtsp", "url": "rtsp://127.0.0.1:9/x", "user": "u", "password": {"env": "CAM"}},
+        },
+        stations={
+            "cap": {"camera": "scene", "model": "m", "rules": [RULE]},
+            "other": {"camera": "gone", "model": "m", "rules": [RULE]},
+        },
+    )
+    running = run(path, CAM="s3cret#word")
+    subscriber.wait(lambda got: len(got) >= 20, "cap/result")
+    (other,) = subscriber.messages("other/result")
+    assert other.json["reasons"][0]["code"] == "camera_lost"
+    events = [one.json for one in subscriber.messages("/event")]
+    assert [
+        e["data"]["state"] for e in events if e["kind"] == "camera" and e["data"]["camera"] == "gone"
+    ] == ["lost"]
+    assert running.stop() == 0
+    assert "s3cret" not in running.log
+    assert not any(b"s3cret" in one.payload for one in subscriber.messages())
+    subscriber.close()
+
+
+def test_a_secret_that_is_not_on_this_machine_is_refused(tmp_path: Path, run: Run) -> None:
+    path = site(tmp_path / "a", None)
+    (tmp_path / "a/password").unlink()
+    running = run(path)
+    assert running.wait() == 78
+    assert "mqtt.password" in running.log
+    assert "Traceback" not in running.log
+
+
+def test_a_part_asked_over_mqtt_is_answered_once_from_a_later_frame(
+    tmp_path: Path, mosquitto: Mosquitto, run: Run, subscribe: Subscribe
+) -> None:
+    subscriber = subscribe(mosquitto, "#")
+    path = site(
+        tmp_path / "a",
+        mosquitto,
+        stations={"cap": {"camera": "scene", "model": "m", "trigger": {"type": "mqtt"}, "rules": [RULE]}},
+    )
+    running = run(path)
+    subscriber.wait(lambda got: any(one.json["data"].get("state") == "connected" for one in got), "/event")
+    for _ in range(2):
+        ask(mosquitto, '{"partId": "A-1"}')
+    subscriber.wait(lambda got: len(got) >= 2, "rsp/plc/answer")
+    first, second = (one.json for one in subscriber.messages("rsp/plc/answer"))
+    assert first["status"] == second["status"] == "ok"
+    assert first["data"]["jobId"] == second["data"]["jobId"]
+    subscriber.wait(lambda got: len(got) >= 1, "cap/result")
+    ask(mosquitto, "not json")
+    subscriber.wait(lambda got: len(got) >= 3, "rsp/plc/answer")
+    assert subscriber.messages("rsp/plc/answer")[-1].json["status"] == "rejected"
+    (result,) = (one.json for one in subscriber.messages("cap/result"))
+    assert (result["partId"], result["jobId"]) == ("A-1", first["data"]["jobId"])
+    assert result["capturedAt"] >= result["trigger"]["receivedAt"]
+    assert running.stop() == 0
+    subscriber.close()
+
+
+def ask(broker: Mosquitto, payload: str) -> None:
+    topic = "vision/v1/plant1/l3/ipc7/cap/cmd/start_single_job"
+    subprocess.run(
+        [
+            "mosquitto_pub", "-V", "mqttv5", "-h", broker.host, "-p", str(broker.port),
+            "-u", broker.user, "-P", broker.password, "-q", "1", "-t", topic, "-m", payload,
+            "-D", "publish", "response-topic", "vision/v1/rsp/plc/answer",
+            "-D", "publish", "correlation-data", "c1",
+        ],
+        check=True, timeout=10,
+    )  # fmt: skip
