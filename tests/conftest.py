@@ -41,4 +41,6 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say why a run with only skips failed."""
     for nodeid in _skipped:
-        terminalreporter.write_line(f"skipped: {nodeid} (allowed only if tests/allowed_skips.txt gives a reason)")
+        terminalreporter.write_line(
+            f"skipped: {nodeid} (allowed only if tests/allowed_skips.txt gives a reason)"
+        )

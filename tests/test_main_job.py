@@ -10,10 +10,10 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
-from support.mosquitto import Mosquitto
-from support.running import ForeignSubscriber, Running
 
 from edge_infer.result import json_schema
+from tests.support.mosquitto import Mosquitto
+from tests.support.running import ForeignSubscriber, Running
 
 VIDEO_FRAMES, VIDEO_OK = 1189, 675
 """Of bottle-detection.mp4 with YOLOX-nano and at least 3 bottles >= 0.3: counted once with other code."""

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from support.sites import CARD, GOOD, write_model, write_site
 
 from edge_infer import cli
+from tests.support.sites import CARD, GOOD, write_model, write_site
 
 Said = tuple[int, str, str]
 """Exit code, standard output, standard error."""

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.sites import GOOD, write_site
 
 from edge_infer.config.site import load_site
 from edge_infer.errors import ConfigError, Mistake
 from edge_infer.yamlfile import load, tree
+from tests.support.sites import GOOD, write_site
 
 LINES = GOOD.splitlines()
 NAMED = ("cameras", "models", "stations")

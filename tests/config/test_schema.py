@@ -3,10 +3,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import jsonschema
-from support.sites import write_site
 
 from edge_infer.config.schema import json_schema
 from edge_infer.yamlfile import load
+from tests.support.sites import write_site
 
 
 def test_the_schema_accepts_the_site_that_uses_every_key(tmp_path: Path) -> None:

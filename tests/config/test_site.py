@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.sites import CARD, GOOD, write_model, write_site
 
 from edge_infer.config.site import Site, load_site
 from edge_infer.errors import ConfigError, Mistake
 from edge_infer.settings import Secrets
+from tests.support.sites import CARD, GOOD, write_model, write_site
 
 
 def changed(folder: Path, *changes: tuple[str, str]) -> Path:

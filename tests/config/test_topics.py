@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
-from support.sites import GOOD, write_site
 
 from edge_infer.config.site import load_site
 from edge_infer.errors import ConfigError
+from tests.support.sites import GOOD, write_site
 
 WRITTEN = '"vision/v1/{site}/{line}/{device}"'
 

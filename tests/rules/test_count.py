@@ -4,10 +4,10 @@ import json
 
 import pytest
 from pydantic import ValidationError
-from support.frames import found
 
 from edge_infer.findings import Findings
 from edge_infer.rules.count import CountRule
+from tests.support.frames import found
 
 
 def rule(**keys: object) -> CountRule:

@@ -4,7 +4,6 @@ import json
 from collections.abc import Sequence
 
 import pytest
-from support.frames import found
 
 from edge_infer.findings import Findings
 from edge_infer.result import Decision
@@ -13,6 +12,7 @@ from edge_infer.rules.count import CountRule
 from edge_infer.rules.decision import Judge, Verdict
 from edge_infer.rules.line_stop import LineStop, LineStopCounter
 from edge_infer.rules.publish import Periodic, PublishPolicy
+from tests.support.frames import found
 
 CAP = ("cap", 0.9, (0, 0, 10, 10))
 TEAR = ("tear", 0.9, (0, 0, 10, 10))

@@ -10,7 +10,6 @@ from typing import Any, cast
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from support.frames import found, frame
 
 from edge_infer.engine import Engine
 from edge_infer.errors import BackendError
@@ -22,6 +21,7 @@ from edge_infer.station import StationSettings
 from edge_infer.station.identity import Identity
 from edge_infer.station.inspection import Unusable
 from edge_infer.station.station import QUEUE, Station
+from tests.support.frames import found, frame
 
 CAP = found(("cap", 0.9, (0, 0, 10, 10)))
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from support import networks
+from tests.support import networks
 
 GOOD = """\
 format: 1

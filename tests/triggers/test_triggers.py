@@ -1,11 +1,10 @@
 from __future__ import annotations
 
-from support.frames import frame
-
 from edge_infer.registry import resolve
 from edge_infer.triggers import TRIGGERS
 from edge_infer.triggers.continuous import Continuous
 from edge_infer.triggers.every import Every
+from tests.support.frames import frame
 
 
 def test_every_name_in_the_table_is_a_trigger_of_that_type() -> None:
