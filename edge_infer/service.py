@@ -9,6 +9,8 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+import cv2
+
 from edge_infer import __version__, clock
 from edge_infer.camera import Camera, State
 from edge_infer.config.site import Site
@@ -67,6 +69,8 @@ class Service:
 
     def run(self) -> bool:
         """True where all went well; False where a model could not run or a recording ended in an error."""
+        # a resize is faster alone than waiting for a core that the runtime holds
+        cv2.setNumThreads(1)
         self._publisher.start()
         try:
             self._open()

@@ -67,13 +67,6 @@ class InputFile(Settings):
     std: Annotated[tuple[Annotated[float, Field(gt=0)], ...], Field(min_length=1, max_length=4)] | None = None
     """One number, or one a channel."""
 
-    @field_validator("crop")
-    @classmethod
-    def _crop_needs_center_crop(cls, crop: Size | None, info: ValidationInfo) -> Size | None:
-        if crop is not None and info.data.get("resize") != "center_crop":
-            raise ValueError("crop needs `resize: center_crop`")
-        return crop
-
 
 class AnomalyFile(Settings):
     """``anomaly:`` normalises a score: (score - threshold) / (max - min) + 0.5."""

@@ -39,6 +39,8 @@ class PictureInput:
         usual: Resize = "letterbox"
         resize = self._choices.pick("input.resize", written.resize, told.resize, usual)
         size = self._size(spec, layout, whole=resize != "center_crop")
+        if written.crop is not None and resize != "center_crop":
+            self._choices.warnings.append(f"input.crop means nothing with resize: {resize}; it is not used")
         card = InputCard(
             size=size,
             resize=resize,

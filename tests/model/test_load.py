@@ -81,7 +81,7 @@ def test_without_a_card_there_is_a_configuration_error(tmp_path: Path) -> None:
 def test_every_mistake_of_a_card_is_told_at_once_with_its_place(tmp_path: Path, raw: Path) -> None:
     folder = write(
         tmp_path,
-        "lables: [a]\nscore_threshold: 2\ntask: detekt\ninput: {colour: bgr, crop: [3, 3]}\n"
+        "lables: [a]\nscore_threshold: 2\ntask: detekt\ninput: {colour: bgr, crop: [3, 0]}\n"
         "anchors: [[1, 2, 3]]\n",
     )
     lines = mistakes(folder)
@@ -96,6 +96,12 @@ def test_every_mistake_of_a_card_is_told_at_once_with_its_place(tmp_path: Path, 
     assert 'did you mean "labels"' in lines[0]
     assert 'did you mean "detect"' in lines[2]
     assert 'did you mean "color"' in lines[3]
+    assert raw.exists()
+
+
+def test_a_crop_that_is_not_used_is_said(tmp_path: Path, raw: Path) -> None:
+    folder = write(tmp_path, "labels: [a, b, c]\ninput: {resize: letterbox, crop: [32, 32]}\n")
+    assert any("input.crop" in warning for warning in load_model(folder).warnings)
     assert raw.exists()
 
 
