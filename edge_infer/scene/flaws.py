@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from edge_infer.scene.canvas import Box, Canvas, Plane
+from edge_infer.scene.canvas import Box, Canvas, Plane, bell
 from edge_infer.scene.parts import Part
 from edge_infer.scene.product import Product
 
 OBJECT_RADIUS_PX = (6.0, 11.0)
 OBJECT_CONTRAST = (55.0, 110.0)
-"""Grey levels between a foreign object and what is around it."""
+"""Grey levels between a foreign object and what is around it, where the hall behind is of its usual grey."""
+_HALL, _BELT = 120.0, 75.0
 
 
 def tear(around: Plane, up: Plane, height: float, draw: np.random.Generator) -> tuple[Plane, Plane]:
@@ -47,13 +48,13 @@ def foreign_object(canvas: Canvas, part: Part, product: Product, draw: np.random
         side = 1.0 if draw.random() < 0.5 else -1.0
         x, y = side * draw.uniform(54, 64), draw.uniform(-8, 2) + radius * 0.6
         c = canvas.window(y - 20, y + 20, 20, x)
-        dx, dy, room = c.x - x, c.y - y, None
+        dx, dy, room, behind = c.x - x, c.y - y, None, _BELT
     else:
         v = _free_height(part, product, radius, draw)
         width = float(product.half_width(np.array([v], np.float32))[0])
         u = draw.uniform(-1, 1) * max(width - radius - 6, 0)
         c = canvas.window(v * 0.97 - 24, v * 1.03 + 24, 30, u)
-        dx, dy, room = c.u - u, c.v - v, c.inside
+        dx, dy, room, behind = c.u - u, c.v - v, c.inside, _HALL
     angle, distance = np.arctan2(dy, dx), np.hypot(dx, dy)
     lobes, corners, turns = draw.uniform(0.05, 0.22, 3), draw.integers(2, 6, 3), draw.uniform(0, 6.28, 3)
     outline = 1 + sum(a * np.cos(k * angle + t) for a, k, t in zip(lobes, corners, turns, strict=True))
@@ -61,11 +62,13 @@ def foreign_object(canvas: Canvas, part: Part, product: Product, draw: np.random
     if room is not None:
         alpha = alpha * room
     spot = alpha > 0.5
-    under = float((c.light[spot] + 120 * c.through[spot]).mean())
+    under = float((c.light[spot] + behind * c.through[spot]).mean())
     contrast = draw.uniform(*OBJECT_CONTRAST)
     tone = max(under - contrast, 8) if under > 118 else under + contrast
     shade = 1 + 0.25 * np.clip((dy - dx) / radius, -1, 1)
-    color = np.clip(tone * (1 + draw.uniform(-0.22, 0.22, 3)) * shade[..., None], 0, 255)
+    # lit from the upper left, so that it shows before a dark machine too
+    gleam = 70 * bell(dx, -0.3 * radius, 0.3 * radius) * bell(dy, 0.3 * radius, 0.3 * radius)
+    color = np.clip(tone * (1 + draw.uniform(-0.22, 0.22, 3)) * shade[..., None] + gleam[..., None], 0, 255)
     c.cover(0.96 * alpha, color.astype(np.float32))
     return c.box(alpha)
 

@@ -76,10 +76,10 @@ def deal(seed: int, number: int, defect_rate: float) -> Part:
         lane_px=draw.uniform(-3.0, 3.0),
         fill_px=draw.uniform(-46.0, -22.0) if low else draw.uniform(-4.0, 4.0),
         turn=draw.uniform(-0.5, 0.5),
-        cap_tilt=side * np.deg2rad(draw.uniform(7.0, 15.0))
+        cap_tilt=side * np.deg2rad(draw.uniform(9.0, 17.0))
         if skewed
         else np.deg2rad(draw.uniform(-1.0, 1.0)),
-        cap_lift_px=draw.uniform(1.5, 5.0) if skewed else draw.uniform(-0.5, 0.5),
+        cap_lift_px=draw.uniform(2.0, 6.0) if skewed else draw.uniform(-0.5, 0.5),
         cap_shift_px=-side * draw.uniform(0.5, 3.0) if skewed else draw.uniform(-0.5, 0.5),
         look=int(draw.integers(2**31)),
     )

@@ -1,0 +1,172 @@
+"""Measures the bundled network as the product uses it, on lines that training never saw; prints Markdown.
+
+.venv/bin/python models/bottles/evaluate.py --backend onnxruntime
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from edge_infer.backends import BACKENDS
+from edge_infer.findings import Detections, Findings
+from edge_infer.geometry import Region
+from edge_infer.model.load import load_model
+from edge_infer.network import Network
+from edge_infer.registry import resolve
+from edge_infer.rules.count import CountRule
+from edge_infer.rules.decision import Judge
+from edge_infer.scene import DEFECTS, HEIGHT, WIDTH, Part, Scene
+
+Pixels = NDArray[np.uint8]
+
+REGION = Region("fraction", (0.35, 0.0, 0.70, 1.0))
+DEFECT_LABELS = ("skewed-cap", "low-fill", "torn-label", "foreign-object")
+RULES = tuple(
+    CountRule.model_validate_json(text)
+    for text in (
+        '{"name": "bottle", "count": {"labels": ["bottle"], "at_least": 1, "at_most": 1}}',
+        '{"name": "cap", "count": {"labels": ["cap"], "at_least": 1}}',
+        '{"name": "cap-straight", "count": {"labels": ["skewed-cap"], "at_most": 0}}',
+        '{"name": "filled", "count": {"labels": ["low-fill"], "at_most": 0}}',
+        '{"name": "label", "count": {"labels": ["torn-label"], "at_most": 0}}',
+        '{"name": "clean", "count": {"labels": ["foreign-object"], "at_most": 0}}',
+    )
+)
+RULE_OF = dict(zip(DEFECTS, ("cap", "cap-straight", "filled", "label", "clean"), strict=True))
+FIRST_LINE = 200_000
+"""Line seeds from here on; training took others."""
+_EVERYTHING = 0.01
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What the network and the rules made of one part."""
+
+    decision: str
+    broken: frozenset[str]
+    """Names of broken rules."""
+    margin: float
+    """How far the score that decided lies on the right side of the threshold; negative: wrong decision."""
+
+
+class Inspector:
+    """The station of the demo."""
+
+    def __init__(self, backend: str) -> None:
+        card = load_model(Path(__file__).parent)
+        self._threshold = card.score_threshold
+        # weak findings are wanted for the margins; the rules get only those that the card lets through
+        settings = resolve(BACKENDS, backend)(type=backend)
+        self.network = Network.open(replace(card, score_threshold=_EVERYTHING), settings)
+        self._judge = Judge(RULES)
+        self._region = REGION.pixels(WIDTH, HEIGHT)
+
+    def inspect(self, pixels: Pixels, truth: str) -> Seen:
+        """One frame."""
+        everything = self.network.infer(pixels, self._region).findings.detections or Detections.none()
+        strong = _at_least(everything, self._threshold)
+        verdict = self._judge.judge(Findings(strong), width=WIDTH, height=HEIGHT, time_s=0.0)
+        best = dict.fromkeys(("bottle", "cap", *DEFECT_LABELS), 0.0)
+        for found in everything:
+            best[found.label] = max(best[found.label], found.score)
+        suspicion = max(1 - best["bottle"], 1 - best["cap"], *(best[label] for label in DEFECT_LABELS))
+        margin = suspicion - self._threshold if truth == "NOK" else self._threshold - suspicion
+        broken = frozenset(rule.name for rule in verdict.rules if rule.decision == "NOK")
+        return Seen(verdict.decision, broken, margin)
+
+
+def _at_least(found: Detections, score: float) -> Detections:
+    keep = np.flatnonzero(found.scores >= np.float32(score))
+    return Detections(
+        found.boxes[keep], found.scores[keep], found.class_ids[keep], tuple(found.labels[i] for i in keep)
+    )
+
+
+def parts(lines: range, parts_a_line: int, defect_rate: float) -> Iterator[tuple[Part, Pixels]]:
+    """Every third part of each line, on the frame that it triggers."""
+    for seed in lines:
+        scene = Scene(seed, 10, defect_rate)
+        for number in range(0, 3 * parts_a_line, 3):
+            yield scene.part(number), scene.pixels(scene.arrival(number))
+
+
+def conditions() -> dict[str, Callable[[Pixels], Pixels]]:
+    """What is done to the frame; all but the first lie outside what training did (data.py)."""
+    draw = np.random.default_rng(5)
+
+    def noisy(pixels: Pixels) -> Pixels:
+        return np.clip(pixels + draw.normal(0, 10, pixels.shape), 0, 255).astype(np.uint8)
+
+    return {
+        "as drawn": lambda pixels: pixels,
+        "light -20 %": lambda pixels: cv2.convertScaleAbs(pixels, alpha=0.8),
+        "light +20 %": lambda pixels: cv2.convertScaleAbs(pixels, alpha=1.2),
+        "blur, sigma 1.5 px": lambda pixels: cv2.GaussianBlur(pixels, (0, 0), 1.5),
+        "noise, sigma 10": noisy,
+    }
+
+
+def main() -> None:
+    """Print the tables of README.md."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--backend", choices=sorted(BACKENDS), default="onnxruntime")
+    parser.add_argument("--lines", type=int, default=50)
+    parser.add_argument("--parts", type=int, default=20, help="of each line")
+    arguments = parser.parse_args()
+    inspector = Inspector(arguments.backend)
+    print(f"{arguments.backend}\n")
+    first = FIRST_LINE
+    for title, rate in (("defect rate 0.2", 0.2), ("defects only", 1.0)):
+        lines = range(first, first + arguments.lines)
+        first += arguments.lines
+        _report(title, list(_judged(inspector, lines, arguments.parts, rate)))
+
+
+def _judged(
+    inspector: Inspector, lines: range, parts_a_line: int, rate: float
+) -> Iterator[tuple[Part, dict[str, Seen]]]:
+    changes = conditions()
+    for part, pixels in parts(lines, parts_a_line, rate):
+        yield part, {name: inspector.inspect(change(pixels), part.truth) for name, change in changes.items()}
+
+
+def _report(title: str, judged: list[tuple[Part, dict[str, Seen]]]) -> None:
+    names = list(conditions())
+    kinds = ("OK", *DEFECTS) if any(part.truth == "OK" for part, _ in judged) else DEFECTS
+    print(f"### {title}: right decisions of {len(judged)} parts\n")
+    print("| | parts | " + " | ".join(names) + " |")
+    print("|---|---|" + "---|" * len(names))
+    rows: list[tuple[str, list[tuple[Part, dict[str, Seen]]]]] = [("all", judged)]
+    rows += [(kind, [item for item in judged if kind in (item[0].defects or ("OK",))]) for kind in kinds]
+    for kind, chosen in rows:
+        cells = []
+        for name in names:
+            right = sum(seen[name].decision == part.truth for part, seen in chosen)
+            cells.append(f"{right} ({right / len(chosen):.2%})" if chosen else "-")
+        print(f"| {kind} | {len(chosen)} | " + " | ".join(cells) + " |")
+    named = Counter[str]()
+    for part, seen in judged:
+        named.update(kind for kind in part.defects if RULE_OF[kind] in seen["as drawn"].broken)
+    print("\nDefects named by the rule that is meant for them, as drawn: ", end="")
+    print(", ".join(f"{kind} {named[kind]}/{sum(kind in p.defects for p, _ in judged)}" for kind in DEFECTS))
+    edges = np.round(np.arange(-0.5, 0.51, 0.1), 1)
+    print("\nMargins (parts a bin):\n")
+    print("| from | " + " | ".join(f"{edge:+.1f}" for edge in edges[:-1]) + " | least |")
+    print("|---|" + "---|" * len(edges))
+    for name in names:
+        margins = np.array([seen[name].margin for _, seen in judged])
+        counts = np.histogram(np.clip(margins, -0.5, 0.5), edges)[0]
+        print(f"| {name} | " + " | ".join(map(str, counts)) + f" | {margins.min():+.2f} |")
+    print()
+
+
+if __name__ == "__main__":
+    main()
