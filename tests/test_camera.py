@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, Literal
+
+import pytest
+
+from edge_infer import camera as camera_module
+from edge_infer.camera import Camera, State
+from edge_infer.errors import SourceError, SourceStalledError
+from edge_infer.frame import Frame
+from edge_infer.settings import Secrets
+from edge_infer.sources import Source, SourceSettings
+from tests.support.frames import frame
+
+Script = Iterator[Frame | Exception | None]
+
+
+class ScriptedSource:
+    """Gives, raises or ends as the test says: a real camera will not on demand."""
+
+    def __init__(self, script: Script) -> None:
+        self._script = script
+        self.closed = threading.Event()
+
+    def read(self, timeout_s: float) -> Frame | None:
+        step = next(self._script, SourceStalledError("nothing more"))
+        if isinstance(step, SourceStalledError):
+            self.closed.wait(timeout_s)
+        if isinstance(step, Exception):
+            raise step
+        return step
+
+    def close(self) -> None:
+        self.closed.set()
+
+
+class Scripted(SourceSettings):
+    type: Literal["scripted"] = "scripted"
+    recording: bool = False
+
+    @property
+    def recorded(self) -> bool:
+        return self.recording
+
+    def open(self, camera: str, secrets: Secrets) -> Source:  # noqa: ARG002 - the contract's parameters
+        step = OPENINGS.pop(0)
+        if isinstance(step, Exception):
+            raise step
+        return ScriptedSource(step)
+
+
+OPENINGS: list[Script | Exception] = []
+
+
+class Ear:
+    """Viewer and watcher in one."""
+
+    def __init__(self) -> None:
+        self.seen: list[int] = []
+        self.states: list[State] = []
+        self._changed = threading.Condition()
+
+    def offer(self, one: Frame) -> None:
+        with self._changed:
+            self.seen.append(one.seq)
+            self._changed.notify_all()
+
+    def camera_changed(self, camera: str, state: State, text: str) -> None:
+        assert (camera, bool(text)) == ("top", True)
+        with self._changed:
+            self.states.append(state)
+            self._changed.notify_all()
+
+    def wait(self, wanted: Callable[[], bool]) -> None:
+        with self._changed:
+            assert self._changed.wait_for(wanted, 5), (self.seen, self.states)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    OPENINGS.clear()
+    monkeypatch.setattr(camera_module, "FIRST_WAIT_S", 0.01)
+    monkeypatch.setattr(camera_module, "READ_S", 0.02)
+
+
+def script(*steps: Frame | Exception | None) -> Script:
+    return iter(steps)
+
+
+def start(ear: Ear, *openings: Script | Exception, **keys: Any) -> Camera:
+    OPENINGS.extend(openings)
+    camera = Camera("top", Scripted(max_age_s=0.05, **keys), Secrets({}), [ear], ear)
+    camera.start()
+    return camera
+
+
+def stop(camera: Camera) -> None:
+    camera.stop()
+    assert camera.join(5)
+
+
+def test_a_lost_camera_is_opened_again_and_its_frames_go_on() -> None:
+    ear = Ear()
+    gone = SourceError("unplugged")
+    camera = start(ear, script(frame(1), gone), SourceError("still gone"), script(frame(2)))
+    ear.wait(lambda: ear.seen == [1, 2])
+    assert ear.states[:3] == ["connected", "lost", "connected"]
+    stop(camera)
+
+
+def test_a_stalled_camera_is_told_and_read_on() -> None:
+    ear = Ear()
+    stalls = [SourceStalledError("no frame")] * 8
+    camera = start(ear, script(frame(1), *stalls, frame(2)))
+    ear.wait(lambda: ear.seen == [1, 2])
+    assert ear.states[:3] == ["connected", "stalled", "connected"]
+    stop(camera)
+
+
+def test_a_bug_in_a_source_is_a_lost_camera_not_the_end_of_its_thread(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    ear = Ear()
+    camera = start(ear, script(frame(1), ZeroDivisionError("a bug")), script(frame(2)))
+    ear.wait(lambda: ear.seen == [1, 2])
+    assert "a bug" in caplog.text
+    stop(camera)
+
+
+def test_a_recording_ends_once_and_is_not_read_again() -> None:
+    ear = Ear()
+    camera = start(ear, script(frame(1), frame(2), None), recording=True)
+    assert camera.ended.wait(5)
+    assert (ear.seen, ear.states, camera.state) == ([1, 2], ["connected", "ended"], "ended")
+    assert camera.join(5)
+
+
+def test_a_recording_that_breaks_off_failed_and_is_not_started_over() -> None:
+    ear = Ear()
+    camera = start(ear, script(frame(1), SourceError("truncated")), script(frame(1)), recording=True)
+    assert camera.ended.wait(5)
+    assert (ear.seen, camera.state) == ([1], "failed")
+    assert camera.join(5)
+
+
+def test_stop_ends_a_pending_read() -> None:
+    ear = Ear()
+    camera = start(ear, script(frame(1)))
+    ear.wait(lambda: ear.seen == [1])
+    stop(camera)
