@@ -21,6 +21,8 @@ State = Literal["opening", "connected", "stalled", "lost", "ended", "failed"]
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 30.0
 READ_S = 0.5
 """How often a waiting reader looks whether it should stop."""
+STALL_S = 1.0
+"""Beyond ``max_age_s``: a camera of one frame a second is slow, not stalled."""
 
 
 class Viewer(Protocol):
@@ -114,7 +116,7 @@ class Camera:
             try:
                 frame = source.read(READ_S)
             except SourceStalledError as error:
-                if time.monotonic() - last_s > self.settings.max_age_s:
+                if time.monotonic() - last_s > self.settings.max_age_s + STALL_S:
                     self._change("stalled", str(error))
                 continue
             if frame is None:

@@ -100,7 +100,12 @@ class Service:
             camera.start()
         self._publisher.event(
             "configuration_loaded",
-            {"file": self._site.path.name, "sha256": self._site.sha256, "at": clock.now().isoformat()},
+            {
+                "file": self._site.path.name,
+                "sha256": self._site.sha256,
+                "owner": _owner(self._site.path),
+                "at": clock.now().isoformat(),
+            },
         )
 
     def _used_models(self) -> list[str]:
@@ -220,6 +225,13 @@ class Service:
         if waiting := self._outbox.depth():
             log.warning("%d message(s) wait in the outbox and are sent at the next start", waiting)
         self._outbox.close(OUTBOX_S)
+
+
+def _owner(path: Path) -> str | None:
+    try:
+        return path.owner()
+    except (OSError, KeyError):
+        return None
 
 
 def _boot_id() -> str:

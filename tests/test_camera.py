@@ -83,6 +83,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     OPENINGS.clear()
     monkeypatch.setattr(camera_module, "FIRST_WAIT_S", 0.01)
     monkeypatch.setattr(camera_module, "READ_S", 0.02)
+    monkeypatch.setattr(camera_module, "STALL_S", 0.0)
 
 
 def script(*steps: Frame | Exception | None) -> Script:

@@ -283,6 +283,56 @@ def test_a_part_asked_over_mqtt_is_answered_once_from_a_later_frame(
     subscriber.close()
 
 
+def test_a_part_that_waited_at_a_kill_is_answered_restarted(
+    tmp_path: Path, mosquitto: Mosquitto, run: Run, subscribe: Subscribe
+) -> None:
+    subscriber = subscribe(mosquitto, "#")
+    path = site(
+        tmp_path / "a",
+        mosquitto,
+        # the first frame would come after the test
+        cameras={"scene": {"type": "synthetic", "fps": 0.01, "max_age_s": 200}},
+        stations={
+            "cap": {
+                "camera": "scene",
+                "model": "m",
+                "trigger": {"type": "mqtt"},
+                "deadline_ms": 100000,
+                "rules": [RULE],
+            }
+        },
+    )
+    running = run(path)
+    subscriber.wait(lambda got: any(one.json["kind"] == "configuration_loaded" for one in got), "/event")
+    ask(mosquitto, '{"partId": "A-1"}')
+    subscriber.wait(lambda got: len(got) >= 1, "rsp/plc/answer")
+    running.kill()
+    again = run(path)
+    subscriber.wait(lambda got: len(got) >= 1, "cap/result")
+    (result,) = (one.json for one in subscriber.messages("cap/result"))
+    job_id = subscriber.messages("rsp/plc/answer")[0].json["data"]["jobId"]
+    assert (result["partId"], result["jobId"], result["decision"]) == ("A-1", job_id, "UNDEFINED")
+    assert result["reasons"][0]["code"] == "restarted"
+    assert again.stop() == 0
+
+
+def test_a_truncated_video_is_judged_as_far_as_it_goes_and_then_said(
+    tmp_path: Path, shared: Path, mosquitto: Mosquitto, run: Run, subscribe: Subscribe
+) -> None:
+    subscriber = subscribe(mosquitto, RESULTS)
+    whole_video = (shared / "assets/videos/bottle-detection.mp4").read_bytes()
+    (tmp_path / "cut.mp4").write_bytes(whole_video[: len(whole_video) // 2])
+    path = site(tmp_path / "a", mosquitto, cameras={"scene": {"type": "files", "path": "../cut.mp4"}})
+    running = run(path)
+    assert running.wait() == 1
+    assert "cut.mp4" in running.log
+    assert "Traceback" not in running.log
+    subscriber.wait(lambda got: len(got) >= 1)
+    results = [one.json for one in subscriber.messages()]
+    assert results[-1]["decision"] == "UNDEFINED"
+    assert results[-1]["reasons"][0]["code"] == "camera_lost"
+
+
 def ask(broker: Mosquitto, payload: str) -> None:
     topic = "vision/v1/plant1/l3/ipc7/cap/cmd/start_single_job"
     subprocess.run(
