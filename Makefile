@@ -20,6 +20,7 @@ check: .venv/dev.stamp          ## lint, types, import directions
 	@$(BIN)/lint-imports --config setup.cfg
 
 wheel: .venv/dev.stamp          ## dist/*.whl
+	@rm -rf build
 	@$(BIN)/python -m build --wheel --outdir dist . >/dev/null && ls dist
 
 clean:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -17,9 +18,14 @@ CHECKOUT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("dist")
+    out, source = tmp_path_factory.mktemp("dist"), tmp_path_factory.mktemp("source")
+    # a copy: an older build/ beside the checkout would be packed too
+    for name in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(CHECKOUT / name, source)
+    for name in ("edge_infer", "models"):
+        shutil.copytree(CHECKOUT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
     subprocess.run(
-        [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", out, CHECKOUT],
+        [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", out, source],
         check=True,
         capture_output=True,
         timeout=120,
