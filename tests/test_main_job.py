@@ -115,7 +115,8 @@ def test_both_runtimes_decide_the_same_on_a_real_video_and_on_the_scene(
         filler = run["filler"]
         agreed = sum(one["decision"] == one["trigger"]["truth"] for one in filler)
         assert len(filler) >= 40
-        assert agreed >= 0.98 * len(filler)
+        # its rate is measured on a thousand parts elsewhere; here two may be wrong
+        assert len(filler) - agreed <= 2
         assert len({one["partId"] for one in filler}) == len(filler)
 
     assert {one["backend"] for one in first["crate"]} == {"onnxruntime"}
