@@ -122,9 +122,10 @@ class Ready:
             return max(0, ROWS - len(self._waiting)), max(0, BYTES - self._bytes)
 
     def offers_gap(self) -> bool:
-        """A gap waits to be told already."""
+        """A gap waits to be told, or was told and the writer does not know yet."""
         with self._lock:
-            return any(row.kind == "gap" for row in (*self._taken.values(), *self._waiting))
+            here = (*self._taken.values(), *self._waiting, *(one.row for one in self._outcomes))
+            return any(row.kind == "gap" for row in here)
 
     def has_outcomes(self) -> bool:
         """Something is to be deleted."""

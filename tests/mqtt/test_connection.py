@@ -73,6 +73,22 @@ def test_not_more_than_twenty_are_on_the_wire_even_where_the_broker_allows_more(
         one.close(0.2)
 
 
+def test_the_first_message_of_a_connection_is_alone_on_the_wire(tmp_path: Path) -> None:
+    # a broker that closes the connection for a message then has nothing else of ours unread, which would
+    # cost us its answer
+    def answer(kind: int, _: bytes) -> bytes:
+        return OK if kind == CONNECT else b""
+
+    with FakeBroker(answer) as broker, device(broker, tmp_path / "outbox", timing=SLOW) as one:
+        for _ in range(10):
+            one.put(result())
+        one.connected()
+        one.wait(lambda: len(broker.received) == 2, "sent")
+        time.sleep(0.2)
+        assert len(broker.received) == 2
+        one.close(0.2)
+
+
 def test_a_broker_that_says_taken_over_is_believed(tmp_path: Path) -> None:
     def answer(kind: int, body: bytes) -> bytes | None:
         return OK if kind == CONNECT else acknowledging(body) + leaving(0x8E) if kind == PUBLISH else b""

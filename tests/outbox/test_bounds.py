@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from edge_infer import clock
 from edge_infer.outbox import Outbox, OutboxSettings, Row
 from edge_infer.outbox.folder import Folder
+from edge_infer.outbox.row import Place
 from edge_infer.result import Decision, Result
 from tests.support.outboxes import Reader, numbers, opened, put_all
 from tests.support.results import result
@@ -92,6 +94,58 @@ def test_a_gap_is_told_once_and_told_again_when_nobody_took_it(tmp_path: Path) -
     put_all(again, [result()])
     assert _told(Reader(again).deliver(1)) == []
     again.close(5)
+
+
+def test_a_gap_that_was_taken_is_not_told_again_with_the_next_one(tmp_path: Path) -> None:
+    outbox = opened(tmp_path, max_rows=1)
+    put_all(outbox, [result(), result()])
+    reader = Reader(outbox)
+    outbox.connected()
+    rows = reader.take(2)
+    assert _told(rows) == [1]
+    outbox.delivered(next(row for row in rows if row.kind == "result"))
+    put_all(outbox, [result(), result()])
+    outbox.delivered(next(row for row in rows if row.kind == "gap"))
+    assert _told(reader.take(2)) == [3]
+    outbox.close(5)
+
+
+def test_a_gap_that_grew_while_it_was_told_is_told_again_whole(tmp_path: Path) -> None:
+    outbox = opened(tmp_path, max_rows=1)
+    put_all(outbox, [result("cap", "OK"), result("cap", "NOK")])
+    reader = Reader(outbox)
+    outbox.connected()
+    gap = next(row for row in reader.take(2) if row.kind == "gap")
+    outbox.disconnected()
+    put_all(outbox, [result("cap", "NOK")])
+    outbox.connected()
+    outbox.delivered(gap)
+    assert _told(reader.take(2)) == [1, 2]
+    outbox.close(5)
+
+
+def test_a_result_that_the_pump_takes_while_victims_are_chosen_is_not_told_as_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outbox = opened(tmp_path, max_rows=1)
+    reader = Reader(outbox)
+    put_all(outbox, [result()])
+    taken: list[Row] = []
+    withdraw = outbox._ready.withdraw
+
+    def late(place: Place, ids: Collection[int]) -> list[Row]:
+        taken.extend(reader.take(1))
+        monkeypatch.undo()
+        return withdraw(place, ids)
+
+    monkeypatch.setattr(outbox._ready, "withdraw", late)
+    put_all(outbox, [result("cap", "NOK")])
+    outbox.connected()
+    assert numbers(taken) == [1]
+    put_all(outbox, [result("cap", "NOK")])
+    # all that is not on the wire goes
+    assert _told(reader.take(1)) == [2, 3]
+    outbox.close(5)
 
 
 def test_a_result_on_the_wire_is_not_given_up(tmp_path: Path) -> None:
