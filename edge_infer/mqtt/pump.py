@@ -180,7 +180,8 @@ class Pump:
             return Lost(f"{type(error).__name__}: {error}")
         finally:
             self.stats.connected = False
-            self._outbox.disconnected()
+            # where the broker refused something, that is why it closed the connection
+            self._outbox.disconnected(broken=not self._farewell and not self._told_refusals)
             self._states.reconnected()
             self._on_wire.clear()
             self._unacknowledged.clear()

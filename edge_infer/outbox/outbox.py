@@ -164,9 +164,13 @@ class Outbox:
         """A connection was made: what waits now is delayed."""
         self._ready.connected()
 
-    def disconnected(self) -> None:
-        """What was taken and is not done with waits again."""
-        self._ready.disconnected()
+    def disconnected(self, *, broken: bool) -> None:
+        """What was taken and is not done with waits again.
+
+        ``broken``: nobody knows why, so the broker may have died: what it acknowledged in the last second is
+        sent again.
+        """
+        self._ready.disconnected(broken=broken)
 
     def take(self) -> Row | None:
         """The oldest message; it is kept until `delivered` or `refused`. None where nothing is ready."""
@@ -214,7 +218,7 @@ class Outbox:
 
     def depth(self) -> int:
         """Messages that wait or are on the wire."""
-        return max(0, self._writer.depth - self._ready.done_with)
+        return max(0, self._writer.depth - self._ready.done_with()[0])
 
     def flush(self, timeout_s: float) -> bool:
         """Wait until what is in hand is committed; False where the disk does not take it in time."""

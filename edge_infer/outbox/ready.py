@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -15,6 +16,10 @@ LOW = 128
 """With so few rows left the writer is asked for more."""
 ENOUGH = 200
 """With so many rows done the writer need not wait for company."""
+FRESH_S = 1.0
+"""A broker that dies so soon after it acknowledged a row may have forgotten it: the row is sent again."""
+FRESH = 2000
+"""Rows kept for that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +50,8 @@ class Ready:
         self._waiting: deque[Row] = deque()
         self._bytes = 0
         self._taken: dict[int, Row] = {}
+        self._fresh: deque[tuple[float, Outcome]] = deque()
+        """Delivered a moment ago, oldest first."""
         self._outcomes: list[Outcome] = []
         self._more = False
         """Rows wait behind these."""
@@ -73,10 +80,19 @@ class Ready:
         """The broker answered."""
         with self._lock:
             self._taken.pop(id(outcome.row), None)
-            self._outcomes.append(outcome)
-            enough = len(self._outcomes) == ENOUGH
+            if outcome.refused or outcome.row.kind == "gap":
+                self._outcomes.append(outcome)
+            else:
+                self._fresh.append((time.monotonic(), outcome))
+            self._ripen()
+            enough = len(self._outcomes) >= ENOUGH
         if enough:
             self._nudge()
+
+    def _ripen(self) -> None:
+        before_s = time.monotonic() - FRESH_S
+        while self._fresh and (self._fresh[0][0] <= before_s or len(self._fresh) > FRESH):
+            self._outcomes.append(self._fresh.popleft()[1])
 
     def connected(self) -> None:
         """Everything that waits now is late."""
@@ -87,11 +103,20 @@ class Ready:
                 row.delayed = True
         self._nudge()
 
-    def disconnected(self) -> None:
-        """What was taken waits again, in front; ranges that were given up are asked for afresh."""
+    def disconnected(self, *, broken: bool) -> None:
+        """What was taken waits again, in front; ranges that were given up are asked for afresh.
+
+        ``broken``: the broker may have died, so what it acknowledged last waits again too.
+        """
         with self._lock:
             self.online = False
-            back = [*self._taken.values(), *self._waiting]
+            self._ripen()
+            fresh = [outcome for _, outcome in self._fresh]
+            self._fresh.clear()
+            if not broken:
+                self._outcomes += fresh
+                fresh = []
+            back = [*(outcome.row for outcome in fresh), *self._taken.values(), *self._waiting]
             self._taken.clear()
             self._waiting = deque(row for row in back if row.kind != "gap")
             self._bytes = sum(len(row.payload) for row in self._waiting)
@@ -124,42 +149,49 @@ class Ready:
     def offers_gap(self) -> bool:
         """A gap waits to be told, or was told and the writer does not know yet."""
         with self._lock:
-            here = (*self._taken.values(), *self._waiting, *(one.row for one in self._outcomes))
-            return any(row.kind == "gap" for row in here)
+            return any(row.kind == "gap" for row in (*self._waiting, *self._sent()))
 
     def has_outcomes(self) -> bool:
         """Something is to be deleted."""
-        return bool(self._outcomes)
-
-    @property
-    def done_with(self) -> int:
-        """Messages that are still stored and need not be sent any more."""
         with self._lock:
-            return sum(one.row.kind != "gap" for one in self._outcomes)
+            self._ripen()
+            return bool(self._outcomes)
+
+    def done_with(self, place: Place | None = None) -> tuple[int, int]:
+        """Rows that are still stored and need not be sent any more, and their bytes."""
+        with self._lock:
+            done = [one.row for _, one in self._fresh] + [one.row for one in self._outcomes]
+        done = [row for row in done if row.kind != "gap" and place in (None, row.place)]
+        return len(done), sum(row.size for row in done)
 
     def outcomes(self) -> list[Outcome]:
         """Since the last call."""
         with self._lock:
+            self._ripen()
             outcomes, self._outcomes = self._outcomes, []
             return outcomes
 
     def snapshot(self) -> tuple[list[Row], list[Outcome]]:
-        """The rows that wait or are taken (older first) and the outcomes so far, at one instant."""
+        """The rows that wait or are taken (older first) and all outcomes so far, at one instant."""
         with self._lock:
-            outcomes, self._outcomes = self._outcomes, []
+            outcomes = [*self._outcomes, *(outcome for _, outcome in self._fresh)]
+            self._outcomes = []
+            self._fresh.clear()
             return [*self._taken.values(), *self._waiting], outcomes
 
     def known(self, place: Place) -> set[int]:
         """Ids of the rows that are here in any way."""
         with self._lock:
-            here = (*self._taken.values(), *self._waiting, *(one.row for one in self._outcomes))
-            return {row.id for row in here if row.place == place}
+            return {row.id for row in (*self._waiting, *self._sent()) if row.place == place}
 
     def sent(self, place: Place) -> set[int]:
         """Ids that must not be given up: on the wire, or told to the broker already."""
         with self._lock:
-            here = (*self._taken.values(), *(one.row for one in self._outcomes))
-            return {row.id for row in here if row.place == place}
+            return {row.id for row in self._sent() if row.place == place}
+
+    def _sent(self) -> list[Row]:
+        fresh = (outcome.row for _, outcome in self._fresh)
+        return [*self._taken.values(), *fresh, *(outcome.row for outcome in self._outcomes)]
 
     def withdraw(self, place: Place, ids: Collection[int]) -> list[Row]:
         """Rows that shall not be sent; those that were taken meanwhile stay."""
@@ -183,6 +215,8 @@ class Ready:
             self._bytes += sum(len(row.payload) for row in rows)
 
     def close(self) -> None:
-        """Nothing more is taken."""
+        """Nothing more is taken; what was delivered is done with."""
         with self._lock:
             self._closed = True
+            self._outcomes += [outcome for _, outcome in self._fresh]
+            self._fresh.clear()

@@ -109,6 +109,8 @@ class Writer:
             self._storage.close()
 
     def _step(self, batch: list[Item], *, last: bool) -> None:
+        if last:
+            self._ready.close()
         if batch or last or self._outcomes_due() or time.monotonic() >= self._next_age:
             self._write(batch)
         if self._storage.retry_due() or (last and self._storage.ram is not None):
@@ -224,7 +226,8 @@ class Writer:
         if store.place == "ram":
             max_bytes = min(max_bytes, RAM_BYTES)
         sent = self._ready.sent(store.place)
-        victims = store.victims(self._settings.max_rows, max_bytes, sent)
+        done_rows, done_bytes = self._ready.done_with(store.place)
+        victims = store.victims(self._settings.max_rows + done_rows, max_bytes + done_bytes, sent)
         self._give_up(store, victims, "full", transaction)
         if time.monotonic() < self._next_age:
             return

@@ -10,7 +10,7 @@ import pytest
 
 from edge_infer.result import json_schema
 from tests.support.mosquitto import Mosquitto
-from tests.support.publishers import PREFIX, device
+from tests.support.publishers import PREFIX, Device, device
 from tests.support.results import result
 from tests.support.subscriber import subscribed
 
@@ -32,16 +32,16 @@ def test_the_result_in_the_documentation_fits_the_schema_and_has_every_key() -> 
 
 @pytest.mark.parametrize("name", ["status", "counts", "event", "gap"])
 def test_the_documentation_shows_what_is_sent(name: str, mosquitto: Mosquitto, tmp_path: Path) -> None:
-    with device(mosquitto, tmp_path / "outbox", outbox={"max_rows": 3}) as one:
-        one.publisher.event("line_stop", {"decision": "NOK"}, "cap")
-        mosquitto.freeze()
-        for _ in range(40):
-            one.put(result("cap"))
-        one.outbox.flush(5)
-        one.publisher.counts("cap", one.outbox.counts("cap"))
-        mosquitto.thaw()
-        with subscribed(mosquitto, f"{PREFIX}/#") as subscriber:
-            message = subscriber.wait_on(f"/{name}")[0].json
+    one = Device(mosquitto, tmp_path / "outbox", outbox={"max_rows": 3})
+    one.publisher.event("line_stop", {"decision": "NOK"}, "cap")
+    for _ in range(40):
+        one.put(result("cap"))
+    one.outbox.flush(5)
+    one.publisher.counts("cap", one.outbox.counts("cap"))
+    with subscribed(mosquitto, f"{PREFIX}/#") as subscriber:
+        one.start()
+        message = subscriber.wait_on(f"/{name}")[0].json
+    one.close()
     example = _example(name)
     assert example.keys() == message.keys()
     for key, shown in example.items():

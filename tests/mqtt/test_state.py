@@ -222,8 +222,10 @@ def test_a_decision_made_while_the_broker_is_away_is_sent_only_while_it_is_true(
         time.sleep(1.2)
         for word in ("OK", "UNDEFINED", "NOK"):
             one.publisher.decision("cap", result("cap", word))
+        one.lock_out()
         mosquitto.start()
         with subscribed(mosquitto, f"{PREFIX}/#") as subscriber:
+            one.let_in()
             # the newest of three; the old one has too little time left
             assert _words(subscriber.wait_on("/decision")) == ["NOK"]
             time.sleep(0.2)
@@ -318,8 +320,10 @@ def test_an_event_waits_for_the_broker(mosquitto: Mosquitto, tmp_path: Path) -> 
     mosquitto.stop()
     with device(mosquitto, tmp_path / "outbox") as one:
         one.publisher.event("line_stop", {"decision": "NOK", "score": float("nan")}, "cap")
+        one.lock_out()
         mosquitto.start()
         with subscribed(mosquitto, f"{PREFIX}/event") as subscriber:
+            one.let_in()
             message = subscriber.wait_on("event")[0]
             assert message.json["kind"] == "line_stop"
             assert message.json["station"] == "cap"

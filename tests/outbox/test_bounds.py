@@ -84,7 +84,7 @@ def test_a_gap_is_told_once_and_told_again_when_nobody_took_it(tmp_path: Path) -
     reader = Reader(outbox)
     outbox.connected()
     assert _told(reader.take(2)) == [1]
-    outbox.disconnected()
+    outbox.disconnected(broken=False)
     outbox.connected()
     rows = reader.deliver(2)
     assert _told(rows) == [1]
@@ -116,7 +116,7 @@ def test_a_gap_that_grew_while_it_was_told_is_told_again_whole(tmp_path: Path) -
     reader = Reader(outbox)
     outbox.connected()
     gap = next(row for row in reader.take(2) if row.kind == "gap")
-    outbox.disconnected()
+    outbox.disconnected(broken=False)
     put_all(outbox, [result("cap", "NOK")])
     outbox.connected()
     outbox.delivered(gap)

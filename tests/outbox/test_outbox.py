@@ -6,13 +6,14 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from edge_infer.errors import OutboxError
-from edge_infer.outbox import Counts
+from edge_infer.outbox import Counts, ready
 from edge_infer.result import Result
 from tests.support.outboxes import Reader, numbers, opened, put_all
 from tests.support.results import result
@@ -71,9 +72,32 @@ def test_what_was_on_the_wire_is_sent_again_first_and_in_order(tmp_path: Path) -
     outbox.connected()
     taken = reader.take(3)
     outbox.delivered(taken[1])
-    outbox.disconnected()
+    outbox.disconnected(broken=False)
     assert numbers(reader.deliver(4)) == [1, 3, 4, 5]
     outbox.close(5)
+
+
+def test_what_a_broker_acknowledged_just_before_it_died_is_sent_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ready, "FRESH_S", 0.2)
+    outbox = opened(tmp_path)
+    put_all(outbox, [result() for _ in range(5)])
+    reader = Reader(outbox)
+    outbox.connected()
+    reader.deliver(1)
+    time.sleep(0.3)
+    reader.deliver(2)
+    reader.take(1)
+    assert outbox.depth() == 2
+    outbox.disconnected(broken=True)
+    assert outbox.depth() == 4
+    assert numbers(reader.deliver(4)) == [2, 3, 4, 5]
+    outbox.disconnected(broken=False)
+    outbox.close(5)
+    again = opened(tmp_path)
+    assert again.stats.depth == 0
+    again.close(5)
 
 
 def test_results_from_before_the_connection_are_delayed_and_later_ones_are_not(tmp_path: Path) -> None:

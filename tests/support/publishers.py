@@ -42,12 +42,14 @@ class Device:
             **mqtt,
         }
         settings = MqttSettings.model_validate_json(json.dumps(written))
+        self._environ = {"PASSWORD": broker.password, "WRONG": "wrong"}
+        self._password = broker.password
         self.outbox = Outbox.open(folder, OutboxSettings.model_validate(outbox or {}))
         self.publisher = Publisher(
             settings,
             self.outbox,
             prefix=PREFIX,
-            secrets=Secrets({"PASSWORD": broker.password, "WRONG": "wrong"}),
+            secrets=Secrets(self._environ),
             device="ipc7",
             boot_id="b0",
             version="0.1.0",
@@ -58,6 +60,14 @@ class Device:
         """And wait for nothing."""
         self.publisher.start()
         return self
+
+    def lock_out(self) -> None:
+        """The next attempts to connect fail, so that a subscriber can be there first."""
+        self._environ.pop("PASSWORD")
+
+    def let_in(self) -> None:
+        """They may succeed again."""
+        self._environ["PASSWORD"] = self._password
 
     def put(self, result: Result, committed: Callable[[Result], None] | None = None) -> None:
         """As a station does."""
