@@ -58,6 +58,7 @@ def test_a_process_that_is_killed_is_offline_and_its_restart_online(
         }
         assert datetime.fromisoformat(online.json["since"]).tzinfo is not None
         os.kill(process.pid, signal.SIGKILL)
+        process.wait(5)
         offline = subscriber.wait_on("/status", 2)[1]
         assert (offline.json["state"], offline.json["since"]) == ("offline", None)
         with subscribed(mosquitto, f"{PREFIX}/status") as later:
