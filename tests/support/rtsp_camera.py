@@ -170,8 +170,10 @@ def _serve(options: argparse.Namespace) -> None:
     def push(source: Any, stop: threading.Event) -> None:
         started, count = time.monotonic(), 0
         while not stop.wait(max(0.0, started + count / options.fps - time.monotonic())):
-            buffer = Gst.Buffer.new_wrapped(painter.draw(time.monotonic(), count))
-            buffer.pts = buffer.dts = count * Gst.SECOND // options.fps
+            drawn = time.monotonic()
+            buffer = Gst.Buffer.new_wrapped(painter.draw(drawn, count))
+            # like a camera's: when it was taken, even if it is late
+            buffer.pts = buffer.dts = int((drawn - started) * Gst.SECOND)
             buffer.duration = Gst.SECOND // options.fps
             if source.emit("push-buffer", buffer) != Gst.FlowReturn.OK:
                 return
