@@ -44,6 +44,7 @@ RULE_OF = dict(zip(DEFECTS, ("cap", "cap-straight", "filled", "label", "clean"),
 FIRST_LINE = 200_000
 """Line seeds from here on; training took others."""
 _EVERYTHING = 0.01
+CHANGED = 20
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,43 @@ def main() -> None:
     for title, rate in (("defect rate 0.2", 0.2), ("defects only", 1.0)):
         lines = range(first, first + arguments.lines)
         first += arguments.lines
+        if rate == 1.0:
+            _ranges(lines, arguments.parts)
         _report(title, list(_judged(inspector, lines, arguments.parts, rate)))
+
+
+def _ranges(lines: range, parts_a_line: int) -> None:
+    """How large the defects are and how much they change the picture against the same part without them."""
+    found: dict[str, list[tuple[float, float, float, float]]] = {kind: [] for kind in DEFECTS}
+    for seed in lines:
+        broken, sound = Scene(seed, 10, 1.0), Scene(seed, 10, 0.0)
+        for number in range(0, 3 * parts_a_line, 3):
+            defects = broken.part(number).defects
+            if len(defects) > 1:
+                continue
+            index = broken.arrival(number)
+            label = "cap" if defects[0] == "missing-cap" else defects[0]
+            things = (sound if label == "cap" else broken).objects(index)
+            box = next(t.box for t in things if t.part.number == number and t.label == label)
+            x1, y1, x2, y2 = (round(v) for v in box)
+            cut = (slice(max(y1 - 8, 0), y2 + 8), slice(x1 - 8, x2 + 8))
+            a, b = (
+                cv2.cvtColor(s.pixels(index), cv2.COLOR_BGR2GRAY)[cut].astype(int) for s in (broken, sound)
+            )
+            change = np.abs(a - b)
+            changed = change > CHANGED
+            found[defects[0]].append((x2 - x1, y2 - y1, changed.sum(), change[changed].mean()))
+    print("### Size and contrast of the defects: smallest tenth, median, largest tenth\n")
+    print(
+        "| | parts | width px | height px "
+        f"| pixels changed by more than {CHANGED} grey levels | their mean change |"
+    )
+    print("|---|---|---|---|---|---|")
+    for kind, rows in found.items():
+        low, middle, high = np.percentile(np.array(rows), (10, 50, 90), axis=0)
+        cells = (f"{a:.0f} / {b:.0f} / {c:.0f}" for a, b, c in zip(low, middle, high, strict=True))
+        print(f"| {kind} | {len(rows)} | " + " | ".join(cells) + " |")
+    print()
 
 
 def _judged(
