@@ -55,6 +55,8 @@ class Camera:
         self.state: State = "opening"
         self.ended = threading.Event()
         """A recording is over, well or not."""
+        self.failure: Exception | None = None
+        """A bug that ended its thread."""
         self._secrets = secrets
         self._viewers = tuple(viewers)
         self._watcher = watcher
@@ -67,10 +69,8 @@ class Camera:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ask the thread to end; does not wait."""
+        """Ask the thread to end, which closes its source; does not wait."""
         self._stopping.set()
-        if (source := self._source) is not None:
-            source.close()
 
     def join(self, timeout_s: float) -> bool:
         """False where the driver did not come back in time."""
@@ -78,6 +78,13 @@ class Camera:
         return not self._thread.is_alive()
 
     def _run(self) -> None:
+        try:
+            self._keep_open()
+        except Exception as error:
+            log.exception("camera %s: a bug ended its thread", self.name)
+            self.failure = error
+
+    def _keep_open(self) -> None:
         wait_s = FIRST_WAIT_S
         while not self._stopping.is_set():
             try:
@@ -124,8 +131,15 @@ class Camera:
             last_s = time.monotonic()
             self._change("connected", f"{frame.width}x{frame.height}")
             for viewer in self._viewers:
-                viewer.offer(frame)
+                self._show(viewer, frame)
         return False
+
+    def _show(self, viewer: Viewer, frame: Frame) -> None:
+        try:
+            viewer.offer(frame)
+        except Exception:
+            # one station's bug is not the camera's, and not the other stations'
+            log.exception("camera %s: a bug in one of its stations", self.name)
 
     def _change(self, state: State, text: str) -> None:
         if state == self.state:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from edge_infer.frame import PartTrigger
 from edge_infer.mqtt.publisher import Publisher
 from edge_infer.outbox import Outbox
 from edge_infer.result import Decision, Result
@@ -22,6 +23,11 @@ class Delivery:
     def decide(self, result: Result) -> None:
         """The newest decision, published as a result or not."""
         self._publisher.decision(result.station, result)
+
+    def accept(self, station: str, trigger: PartTrigger) -> None:
+        """Stored with the next commit; its result deletes it."""
+        if trigger.job_id is not None:
+            self._outbox.accept_trigger(station, trigger.job_id, trigger.part_id, trigger.at)
 
     def line_stop(self, station: str, decision: Decision) -> None:
         """An event for whoever stops the line."""

@@ -34,9 +34,11 @@ class Engine:
 
     def __init__(self, name: str, network: Network) -> None:
         self.network = network
+        self.failure: Exception | None = None
+        """A bug that ended one of its threads."""
         self._feeds: list[Feed] = []
-        self._turns = {"take_triggered": 0, "take_newest": 0}
-        """Whose turn it is, for each kind of its own: a part must not cost its station a live frame."""
+        # whose turn it is, for each kind of its own: a part must not cost its station a live frame
+        self._triggered_turn = self._newest_turn = 0
         self._wake = threading.Condition()
         self._stopping = False
         self._threads = [
@@ -73,23 +75,34 @@ class Engine:
         return True
 
     def _work(self) -> None:
-        while (work := self._next()) is not None:
-            work(self.network)
+        try:
+            while (work := self._next()) is not None:
+                work(self.network)
+        except Exception as error:
+            log.exception("engine: a bug ended one of its threads")
+            self.failure = error
 
     def _next(self) -> Work | None:
         with self._wake:
             while not self._stopping:
-                for take in self._turns:
-                    if (work := self._take(take)) is not None:
-                        return work
-                self._wake.wait()
+                work = self._take_triggered() or self._take_newest()
+                if work is not None:
+                    return work
+                self._wake.wait(1.0)
             return None
 
-    def _take(self, take: str) -> Work | None:
+    def _take_triggered(self) -> Work | None:
         for i in range(len(self._feeds)):
-            turn = (self._turns[take] + i) % len(self._feeds)
-            work: Work | None = getattr(self._feeds[turn], take)()
-            if work is not None:
-                self._turns[take] = turn + 1
+            turn = (self._triggered_turn + i) % len(self._feeds)
+            if (work := self._feeds[turn].take_triggered()) is not None:
+                self._triggered_turn = turn + 1
+                return work
+        return None
+
+    def _take_newest(self) -> Work | None:
+        for i in range(len(self._feeds)):
+            turn = (self._newest_turn + i) % len(self._feeds)
+            if (work := self._feeds[turn].take_newest()) is not None:
+                self._newest_turn = turn + 1
                 return work
         return None

@@ -189,6 +189,31 @@ class Polygon:
         inside = crossed.sum(axis=1) % 2 == 1
         return np.asarray(inside | on_edge, np.bool_)
 
+    def overlaps(self, box: PixelBox) -> bool:
+        """Whether a part of it with an area lies in the box."""
+        points = [(float(x), float(y)) for x, y in self.points]
+        x1, y1, x2, y2 = box
+        # what is left when everything beyond one side of the box after the other is cut off
+        for axis, limit, sign in ((0, x1, 1), (1, y1, 1), (0, x2, -1), (1, y2, -1)):
+            points = _cut(points, axis, limit, sign)
+        corners = zip(points, points[1:] + points[:1], strict=True)
+        return abs(sum(ax * by - bx * ay for (ax, ay), (bx, by) in corners)) > 0
+
+
+def _cut(points: list[tuple[float, float]], axis: int, limit: float, sign: int) -> list[tuple[float, float]]:
+    """The part of a polygon on one side of a line (Sutherland and Hodgman)."""
+    kept = []
+    for before, here in zip(points[-1:] + points[:-1], points, strict=True):
+        inside, was_inside = (sign * (point[axis] - limit) >= 0 for point in (here, before))
+        if inside != was_inside:
+            share = (limit - before[axis]) / (here[axis] - before[axis])
+            kept.append(
+                (before[0] + share * (here[0] - before[0]), before[1] + share * (here[1] - before[1]))
+            )
+        if inside:
+            kept.append(here)
+    return kept
+
 
 @dataclass(frozen=True, slots=True)
 class Zone:

@@ -11,16 +11,17 @@ from pydantic import ConfigDict, StringConstraints, ValidationError
 from pydantic.alias_generators import to_camel
 
 from edge_infer import clock
-from edge_infer.errors import EdgeInferError
 from edge_infer.frame import PartTrigger
 from edge_infer.mqtt.publisher import Message, Publisher
 from edge_infer.outbox import Outbox
-from edge_infer.result import Result, new_result_id
+from edge_infer.result import new_result_id
 from edge_infer.settings import Settings
-from edge_infer.station.station import Station
+from edge_infer.station.station import Known, Station
 
 log = logging.getLogger(__name__)
 
+STORED_S = 1.0
+"""How long a request waits for the disk; the requests behind it wait too."""
 LARGEST = 4096
 """Bytes of a request; a part id needs a few."""
 
@@ -59,41 +60,34 @@ class Jobs:
             )
             self._reply(message, "rejected", "bad_request", text)
             return
-        try:
-            self._answer(message, part_id)
-        except EdgeInferError as error:
-            log.error("station %s: part %s cannot be accepted: %s", self._name, part_id, error)
-            self._reply(message, "error", "not_stored", str(error))
-
-    def _answer(self, message: Message, part_id: str) -> None:
-        if (job_id := self._station.waiting_job(part_id)) is not None:
-            self._reply(message, "ok", "accepted", "this part waits already", jobId=job_id)
-            return
-        if (answer := self._recent_answer(part_id)) is not None:
-            self._reply(
-                message,
-                "ok",
-                "done",
-                "this part was answered already",
-                jobId=answer.job_id,
-                resultId=answer.result_id,
-                decision=answer.decision,
-            )
+        if (known := self._station.known(part_id)) is not None:
+            self._reply_known(message, known)
             return
         job_id = new_result_id()
-        self._outbox.accept_trigger(self._name, job_id, part_id, message.received_at)
-        self._reply(message, "ok", "accepted", "the next frame answers it", jobId=job_id)
-        self._station.ask(
-            PartTrigger(message.received_s, message.received_at, part_id=part_id, job_id=job_id)
-        )
+        trigger = PartTrigger(message.received_s, message.received_at, part_id=part_id, job_id=job_id)
+        stored = self._outbox.accept_trigger(self._name, job_id, part_id, message.received_at)
+        # before the disk has it: the very next frame answers
+        self._station.ask(trigger)
+        if stored.wait(STORED_S):
+            self._reply(message, "ok", "accepted", "the next frame answers it", jobId=job_id)
+        else:
+            log.error("station %s: part %s is not on disk after %g s", self._name, part_id, STORED_S)
+            text = "the disk hangs: the part is inspected, but would be forgotten by a crash"
+            self._reply(message, "error", "not_stored", text, jobId=job_id)
 
-    def _recent_answer(self, part_id: str) -> Result | None:
-        answer = self._outbox.find_answer(self._name, part_id)
-        within_s = self._station.settings.answer_within_s
-        asked_at = answer.trigger.received_at if answer else None
-        if asked_at is None or within_s is None:
-            return None
-        return answer if (clock.now() - asked_at).total_seconds() <= within_s else None
+    def _reply_known(self, message: Message, known: Known) -> None:
+        if known.result is None:
+            self._reply(message, "ok", "accepted", "this part waits already", jobId=known.job_id or "")
+            return
+        self._reply(
+            message,
+            "ok",
+            "done",
+            "this part was answered already",
+            jobId=known.result.job_id,
+            resultId=known.result.result_id,
+            decision=known.result.decision,
+        )
 
     def _reply(self, message: Message, status: str, code: str, text: str, **data: str) -> None:
         reply: Mapping[str, Any] = {

@@ -13,6 +13,7 @@ from edge_infer.backends import Backend, BackendSettings
 from edge_infer.decoders import DECODERS, Decoder
 from edge_infer.errors import BackendError, ModelError
 from edge_infer.findings import Findings
+from edge_infer.geometry import PixelBox
 from edge_infer.model.card import ModelCard
 from edge_infer.preprocess import Preprocess
 from edge_infer.registry import resolve
@@ -28,6 +29,8 @@ class Inference:
     preprocess_ms: float
     infer_ms: float
     postprocess_ms: float
+    seen: PixelBox | None = None
+    """The part of the frame that the network looked at; None: all of it."""
 
 
 class Network:
@@ -70,7 +73,11 @@ class Network:
         findings = self._decoder.decode(outputs, transform)
         end = time.perf_counter()
         return Inference(
-            findings, (prepared - start) * 1000, (answered - prepared) * 1000, (end - answered) * 1000
+            findings,
+            (prepared - start) * 1000,
+            (answered - prepared) * 1000,
+            (end - answered) * 1000,
+            transform.seen,
         )
 
     def close(self) -> None:

@@ -34,8 +34,10 @@ log = logging.getLogger(__name__)
 
 TICK_S = 0.02
 """How exactly deadlines are kept."""
-ENGINES_S, PUBLISHER_S, OUTBOX_S = 1.5, 1.5, 1.5
-"""What each may take of the 5 s in which a stop must be over."""
+STOP_S = 4.5
+"""A stop must be over within 5 s, whatever hangs."""
+ENGINES_S, COMMIT_S, PUBLISHER_S = 1.0, 1.5, 1.0
+"""What each step may take of it."""
 DELIVER_S = 30.0
 """After the end of a recording: how long a connected broker may take for what waits."""
 
@@ -47,7 +49,11 @@ class Service:
         self._site = site
         self._secrets = secrets
         self._notifier = notifier
-        self._stop = threading.Event()
+        # a plain flag: a signal handler may come while this thread holds an event's lock
+        self._stopping = False
+        self._ready = False
+        self.left_behind: list[str] = []
+        """What did not come back at the stop; its threads may still be in a library's code."""
         self._outbox = Outbox.open(state_dir, site.outbox)
         self._publisher = Publisher(
             site.mqtt,
@@ -62,10 +68,11 @@ class Service:
         self._engines: dict[str, Engine] = {}
         self._stations: dict[str, Station] = {}
         self._cameras: dict[str, Camera] = {}
+        self._opener: threading.Thread | None = None
 
     def stop(self) -> None:
         """Ask `run` to end; safe in a signal handler."""
-        self._stop.set()
+        self._stopping = True
 
     def run(self) -> bool:
         """True where all went well; False where a model could not run or a recording ended in an error."""
@@ -73,19 +80,39 @@ class Service:
         cv2.setNumThreads(1)
         self._publisher.start()
         try:
-            self._open()
-            self._notifier.send(READY="1", STATUS=self._status())
+            self._open_watched()
             self._watch()
         finally:
             self._notifier.send(STOPPING="1", STATUS="stopping")
             self._close()
         failed = any(camera.state == "failed" for camera in self._cameras.values())
-        return not failed and len(self._engines) == len(self._used_models())
+        return not failed and (not self._ready or len(self._engines) == len(self._used_models()))
 
     # -- open
 
+    def _open_watched(self) -> None:
+        """Loading takes seconds, a compile minutes: a stop does not wait for it."""
+        failure: list[Exception] = []
+
+        def load() -> None:
+            try:
+                self._open()
+            except Exception as error:  # noqa: BLE001 - raised again by the thread that waits
+                failure.append(error)
+
+        self._opener = threading.Thread(target=load, name="open", daemon=True)
+        self._opener.start()
+        while self._opener.is_alive() and not self._stopping:
+            self._opener.join(TICK_S)
+        if failure:
+            raise failure[0]
+
     def _open(self) -> None:
-        failures = {name: self._open_engine(name) for name in self._used_models()}
+        failures = {}
+        for name in self._used_models():
+            if self._stopping:
+                return
+            failures[name] = self._open_engine(name)
         for name in self._site.stations:
             self._open_station(name, failures)
         for name, settings in self._site.cameras.items():
@@ -94,6 +121,8 @@ class Service:
                 log.warning("camera %s: no station uses it; it is not opened", name)
                 continue
             self._cameras[name] = Camera(name, settings, self._secrets, viewers, self)
+        if self._stopping:
+            return
         for engine in self._engines.values():
             engine.start()
         for camera in self._cameras.values():
@@ -174,32 +203,48 @@ class Service:
         self._notifier.send(STATUS=self._status())
         stations = [one for one in self._stations.values() if one.settings.camera == camera]
         for station in stations:
-            if state in ("lost", "failed"):
+            if state == "lost":
                 station.trouble(Unusable("camera_lost", text))
             elif state == "stalled":
                 station.trouble(Unusable("stale", text))
-        if state in ("ended", "failed"):
-            for station in stations:
-                station.end_recording()
+            elif state in ("ended", "failed"):
+                station.end_recording(broken_off=text if state == "failed" else None)
 
     def _watch(self) -> None:
-        next_ping = time.monotonic()
-        while not self._stop.wait(TICK_S):
+        """Keep deadlines, feed systemd's watchdog while every thread lives, end with the recordings."""
+        next_ping_s = 0.0
+        deliver_until_s: float | None = None
+        if not self._stopping:
+            self._ready = True
+            self._notifier.send(READY="1", STATUS=self._status())
+        while not self._stopping:
+            time.sleep(TICK_S)
+            self._check_health()
             for station in self._stations.values():
                 station.check_deadlines()
-            if self._notifier.watchdog_s and time.monotonic() >= next_ping:
+            now_s = time.monotonic()
+            if self._notifier.watchdog_s and now_s >= next_ping_s:
                 self._notifier.send(WATCHDOG="1")
-                next_ping = time.monotonic() + self._notifier.watchdog_s
-            if all(camera.settings.recorded and camera.ended.is_set() for camera in self._cameras.values()):
-                self._deliver_rest()
+                next_ping_s = now_s + self._notifier.watchdog_s
+            if not all(one.settings.recorded and one.ended.is_set() for one in self._cameras.values()):
+                continue
+            if deliver_until_s is None:
+                self._outbox.flush(COMMIT_S)
+                deliver_until_s = time.monotonic() + DELIVER_S
+            if not self._publisher.connected or not self._outbox.depth() or now_s > deliver_until_s:
                 return
 
-    def _deliver_rest(self) -> None:
-        end = time.monotonic() + DELIVER_S
-        self._outbox.flush(OUTBOX_S)
-        while self._publisher.connected and self._outbox.depth() and time.monotonic() < end:
-            if self._stop.wait(TICK_S):
-                return
+    def _check_health(self) -> None:
+        """A thread that a bug ended is the service's end: systemd starts it again, nothing is lost."""
+        failures = [
+            *(engine.failure for engine in self._engines.values()),
+            *(camera.failure for camera in self._cameras.values()),
+            self._outbox.failure,
+            self._publisher.failure,
+        ]
+        for failure in failures:
+            if failure is not None:
+                raise failure
 
     def _status(self) -> str:
         states = ", ".join(f"{name} {camera.state}" for name, camera in self._cameras.items())
@@ -211,20 +256,31 @@ class Service:
 
     def _close(self) -> None:
         """Front to back with time limits: what is in hand is committed whatever hangs."""
+        end_s = time.monotonic() + STOP_S
         for camera in self._cameras.values():
             camera.stop()
-        end = time.monotonic() + ENGINES_S
+        engines_end_s = time.monotonic() + ENGINES_S
         for name, engine in self._engines.items():
-            if not engine.stop(max(0.0, end - time.monotonic())):
-                log.error("model %s: its runtime did not come back; left behind", name)
+            if not engine.stop(max(0.0, engines_end_s - time.monotonic())):
+                self.left_behind.append(f"model {name}")
         for station in self._stations.values():
             station.stop()
         # results first to disk, then what the broker takes in the time left
-        self._outbox.flush(OUTBOX_S)
+        self._outbox.flush(COMMIT_S)
         self._publisher.stop(PUBLISHER_S)
+        for camera in self._cameras.values():
+            if not camera.join(max(0.0, end_s - 0.5 - time.monotonic())):
+                self.left_behind.append(f"camera {camera.name}")
+        if self._opener is not None and self._opener.is_alive():
+            self.left_behind.append("a model that was being loaded")
         if waiting := self._outbox.depth():
             log.warning("%d message(s) wait in the outbox and are sent at the next start", waiting)
-        self._outbox.close(OUTBOX_S)
+        for name, station in self._stations.items():
+            if station.dropped:
+                log.info("station %s: %d frame(s) gave way to newer ones", name, station.dropped)
+        self._outbox.close(max(0.3, end_s - time.monotonic()))
+        if self.left_behind:
+            log.error("did not come back in time and left behind: %s", ", ".join(self.left_behind))
 
 
 def _owner(path: Path) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 from pathlib import Path
@@ -34,7 +35,12 @@ def run(config: Path) -> int:
         site, state_dir=site.state_dir or state_dir(), secrets=secrets, notifier=Notifier(os.environ)
     )
     stop_on_signals(service)
-    return 0 if service.run() else 1
+    code = 0 if service.run() else 1
+    if service.left_behind:
+        # a thread in a library's code could crash the interpreter's own end
+        logging.shutdown()
+        os._exit(code)
+    return code
 
 
 def state_dir() -> Path:

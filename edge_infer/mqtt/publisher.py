@@ -73,7 +73,9 @@ class Publisher:
             timing=timing or Timing(),
             alarm=self.event,
         )
-        self._thread = threading.Thread(target=self._pump.run, name="mqtt-pump", daemon=True)
+        self.failure: Exception | None = None
+        """Why nothing is sent any more (a bug); the service must be started again."""
+        self._thread = threading.Thread(target=self._run, name="mqtt-pump", daemon=True)
         outbox.listen(self._wake.set, self.event)
 
     @property
@@ -102,6 +104,13 @@ class Publisher:
             log.warning("the connection to the broker hangs and is left behind")
         else:
             self._wake.close()
+
+    def _run(self) -> None:
+        try:
+            self._pump.run()
+        except Exception as error:
+            log.exception("a bug ended the thread that talks to the broker")
+            self.failure = error
 
     # -- state
 
@@ -170,7 +179,7 @@ class Publisher:
 
     def _left_s(self, result: Result) -> float | None:
         """How long a decision may still be believed; None where it is too old to be sent."""
-        age_s = max(0.0, (clock.now() - result.creation_time).total_seconds())
+        age_s = max(0.0, (clock.now() - result.creation_time).total_seconds()) + (result.age_ms or 0) / 1000
         left_s = self._valid_s - age_s
         return left_s if left_s >= 1 else None
 

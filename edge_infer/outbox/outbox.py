@@ -107,23 +107,19 @@ class Outbox:
             log.error("an event on %s came after the outbox was closed and is lost", topic)
 
     def accept_trigger(
-        self, station: str, job_id: str, part_id: str | None, received_at: datetime, timeout_s: float = 5.0
-    ) -> None:
-        """Store a trigger; it is on disk when this returns. The result with its job id answers it.
-
-        OutboxError where the disk does not answer in time. While results are kept in memory, so is it.
+        self, station: str, job_id: str, part_id: str | None, received_at: datetime
+    ) -> threading.Event:
+        """Hand over a trigger at once; the event is set when it is on disk. The result with its job id
+        answers it. While results are kept in memory, so is it.
         """
         done = threading.Event()
-        self._handover.put(NewTrigger(OpenTrigger(station, job_id, part_id, received_at), done))
-        self._wait(done, timeout_s, f"the trigger {job_id} of {station}")
+        if not self._handover.put(NewTrigger(OpenTrigger(station, job_id, part_id, received_at), done)):
+            log.error("a trigger of %s came after the outbox was closed and is not stored", station)
+        return done
 
     def open_triggers(self, station: str) -> list[OpenTrigger]:
         """Triggers that were stored and have no result, oldest first."""
         return self._ledger.open_triggers(station)
-
-    def find_answer(self, station: str, part_id: str) -> Result | None:
-        """The last result for that part, of the last 64 parts of the station in this process."""
-        return self._ledger.answer(station, part_id)
 
     def counts(self, station: str) -> Counts:
         """Decisions of a station since they were reset, committed ones only."""
@@ -218,7 +214,7 @@ class Outbox:
 
     def depth(self) -> int:
         """Messages that wait or are on the wire."""
-        return max(0, self._writer.depth - self._ready.done_with()[0])
+        return max(0, self._writer.depth - self._ready.done_rows())
 
     def flush(self, timeout_s: float) -> bool:
         """Wait until what is in hand is committed; False where the disk does not take it in time."""

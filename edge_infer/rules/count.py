@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 
 from edge_infer.errors import EdgeInferError
 from edge_infer.findings import Findings
+from edge_infer.geometry import PixelBox
 from edge_infer.result import RuleOutcome
 from edge_infer.rules.zone import Zone
 from edge_infer.settings import Id, Settings
@@ -44,8 +45,11 @@ class CountRule(Settings):
     min_area_px: Annotated[float, Field(ge=0)] = 0.0
     """Only boxes of at least this many square pixels of the camera's frame."""
 
-    def judge(self, findings: Findings, width: int, height: int) -> RuleOutcome:
-        """OK, NOK, or UNDEFINED where there is nothing to count in; sizes in pixels of the frame."""
+    def judge(self, findings: Findings, width: int, height: int, seen: PixelBox | None = None) -> RuleOutcome:
+        """OK, NOK, or UNDEFINED where there is nothing to count in; sizes in pixels of the frame.
+
+        ``seen``: the part of the frame that the network looked at, None for all of it.
+        """
         found = findings.detections
         if found is None:
             return RuleOutcome(name=self.name, decision="UNDEFINED", seen=None)
@@ -56,11 +60,11 @@ class CountRule(Settings):
             counted &= sides.prod(axis=1) >= self.min_area_px
         if self.zone is not None:
             try:
-                counted &= self.zone.contains(found.boxes, width, height)
+                counted &= self.zone.contains(found.boxes, width, height, seen)
             except EdgeInferError:
-                # outside this frame nothing can be seen: "at most 0" would always hold
+                # where nobody looks nothing can be seen: "at most 0" would always hold
                 return RuleOutcome(name=self.name, decision="UNDEFINED", seen=None)
-        seen = int(counted.sum())
-        enough = self.count.at_least is None or seen >= self.count.at_least
-        few = self.count.at_most is None or seen <= self.count.at_most
-        return RuleOutcome(name=self.name, decision="OK" if enough and few else "NOK", seen=seen)
+        number = int(counted.sum())
+        enough = self.count.at_least is None or number >= self.count.at_least
+        few = self.count.at_most is None or number <= self.count.at_most
+        return RuleOutcome(name=self.name, decision="OK" if enough and few else "NOK", seen=number)

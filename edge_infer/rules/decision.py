@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from edge_infer.findings import Findings
+from edge_infer.geometry import PixelBox
 from edge_infer.result import Decision, Reason, ReasonCode, RuleOutcome
 from edge_infer.rules.confirm import Confirm, ConfirmMemory
 from edge_infer.rules.count import CountRule
@@ -37,11 +38,19 @@ class Judge:
             self._memory.clear()
         return Verdict("UNDEFINED", (Reason(code=code, text=text),))
 
-    def judge(self, findings: Findings, *, width: int, height: int, time_s: float) -> Verdict:
-        """``width`` and ``height`` of the camera's frame in pixels; ``time_s`` as in the frame."""
+    def judge(
+        self, findings: Findings, *, width: int, height: int, time_s: float, seen: PixelBox | None = None
+    ) -> Verdict:
+        """``width`` and ``height`` of the camera's frame in pixels; ``time_s`` as in the frame.
+
+        ``seen``: the part of the frame that the network looked at, None for all of it.
+        """
         if findings.undefined is not None:
-            return self.undefined("nan", f"the network's output is not a number: {findings.undefined}")
-        outcomes = tuple(rule.judge(findings, width, height) for rule in self._rules)
+            return self.undefined("nan", "nothing in the network's output is a finite number")
+        if findings.nan_rows:
+            # whatever they would have been, nobody saw it
+            return self.undefined("nan", f"{findings.nan_rows} rows of the network's output are not finite")
+        outcomes = tuple(rule.judge(findings, width, height, seen) for rule in self._rules)
         if any(outcome.decision == "NOK" for outcome in outcomes):
             return self._remember(outcomes, time_s, broken=True)
         unknown = [outcome.name for outcome in outcomes if outcome.decision == "UNDEFINED"]

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from pydantic import Field, ValidationInfo, field_validator
 
 from edge_infer import geometry
+from edge_infer.errors import EdgeInferError
 from edge_infer.settings import Settings
 
 Point = tuple[float, float]
@@ -34,12 +35,19 @@ class Zone(Settings):
             raise ValueError("the polygon has no area: its corners lie on one line")
         return polygon
 
-    def contains(self, boxes: NDArray[np.float32], width: int, height: int) -> NDArray[np.bool_]:
+    def contains(
+        self, boxes: NDArray[np.float32], width: int, height: int, seen: geometry.PixelBox | None = None
+    ) -> NDArray[np.bool_]:
         """(N,) True where the centre of an (N, 4) xyxy box lies inside.
 
-        EdgeInferError where nothing of the zone lies in a frame of this size.
+        EdgeInferError where nothing of the zone lies in a frame of this size, or in what was ``seen`` of it.
         """
         area = geometry.Zone(self.unit, self.polygon).polygon(width, height)
+        if seen is not None and not area.overlaps(seen):
+            raise EdgeInferError(
+                f"the network looks at {list(seen)} of the frame, the zone lies outside",
+                hint="correct the station's region or the zone; `edge-infer grab --draw` shows both",
+            )
         return area.contains_points(geometry.centers(boxes))
 
 

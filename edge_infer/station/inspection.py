@@ -46,6 +46,8 @@ class Inspection:
     """Monotonic time by which it must be answered."""
     taken: bool = False
     """The engine works on it."""
+    started_at: datetime | None = None
+    """Wall clock, UTC, when its frame was taken to the network."""
     outcome: Inference | Unusable | None = None
     age_ms: float | None = None
     """Of the frame when its outcome was there."""
@@ -73,7 +75,7 @@ class Inspection:
             is_simulated=self.frame is not None and self.frame.simulated,
             result_state=_state(verdict),
             creation_time=now,
-            processing_times=_times(inference, now),
+            processing_times=self._times(inference),
             decision=verdict.decision,
             reasons=verdict.reasons,
             rules=verdict.rules,
@@ -97,6 +99,16 @@ class Inspection:
             warnings=inference.findings.warnings if inference else (),
         )
 
+    def _times(self, inference: Inference | None) -> ProcessingTimes | None:
+        if inference is None or self.started_at is None:
+            return None
+        spent_ms = inference.preprocess_ms + inference.infer_ms + inference.postprocess_ms
+        return ProcessingTimes(
+            start_time=self.started_at,
+            end_time=self.started_at + timedelta(milliseconds=spent_ms),
+            processing_duration=round(spent_ms, 3),
+        )
+
 
 def _content(found: Detection) -> DetectionContent:
     x1, y1, x2, y2 = (round(value, 1) for value in found.box)
@@ -108,14 +120,3 @@ def _state(verdict: Verdict) -> ResultState:
     if verdict.decision != "UNDEFINED" or codes <= _JUDGED:
         return 1
     return 3 if codes & _ABORTED else 4
-
-
-def _times(inference: Inference | None, now: datetime) -> ProcessingTimes | None:
-    if inference is None:
-        return None
-    spent_ms = inference.preprocess_ms + inference.infer_ms + inference.postprocess_ms
-    return ProcessingTimes(
-        start_time=now - timedelta(milliseconds=spent_ms),
-        end_time=now,
-        processing_duration=round(spent_ms, 3),
-    )

@@ -61,9 +61,8 @@ class StationSettings(Settings):
     """What makes a frame an inspection."""
     model: Id
     """A name under ``models:``."""
-    deadline_ms: Annotated[float, Field(gt=0)] | None = None
-    """From the trigger (or the capture) to the decision on a live camera; later is UNDEFINED `deadline`.
-    Default: 2000 for a triggered station, else none."""
+    deadline_ms: Annotated[float, Field(gt=0, validate_default=True)] = 2000.0
+    """From the trigger (or the capture) to the decision on a live camera; later is UNDEFINED `deadline`."""
     region: Region | None = None
     """What the network sees; default the whole frame."""
     rules: tuple[CountRule, ...] = ()
@@ -108,12 +107,18 @@ class StationSettings(Settings):
             raise ValueError("a triggered station publishes every part; remove publish")
         return publish
 
+    @field_validator("deadline_ms")
+    @classmethod
+    def _deadline_after_the_delay(cls, deadline_ms: float, info: ValidationInfo) -> float:
+        delay_ms = getattr(info.data.get("trigger"), "delay_ms", 0.0)
+        if deadline_ms <= delay_ms:
+            raise ValueError(f"no part could be answered: the trigger's delay_ms is {delay_ms:g}")
+        return deadline_ms
+
     @property
-    def answer_within_s(self) -> float | None:
-        """The deadline in seconds, None where there is none."""
-        if self.deadline_ms is not None:
-            return self.deadline_ms / 1000
-        return 2.0 if self.trigger.triggered else None
+    def answer_within_s(self) -> float:
+        """The deadline in seconds."""
+        return self.deadline_ms / 1000
 
 
 def _is_triggered(info: ValidationInfo) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import deque
+from collections import OrderedDict, deque
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 
@@ -14,18 +15,34 @@ from edge_infer.engine import Engine, Work
 from edge_infer.errors import EdgeInferError
 from edge_infer.frame import Frame, PartTrigger
 from edge_infer.network import Inference, Network
-from edge_infer.result import Decision, Result
+from edge_infer.result import Decision, Result, new_result_id
 from edge_infer.rules.decision import Judge, Verdict
 from edge_infer.rules.line_stop import LineStopCounter
 from edge_infer.rules.publish import PublishPolicy
 from edge_infer.station.identity import Identity
 from edge_infer.station.inspection import Inspection, Unusable
 from edge_infer.station.settings import StationSettings
+from edge_infer.triggers import PartTriggerSettings
 
 log = logging.getLogger(__name__)
 
 QUEUE = 8
-"""Parts that may wait on a live station before it says `overload`; frames read ahead on a recorded one."""
+"""Inspections that may wait for the network; on a live station a part beyond them is told `overload`."""
+WAITING = 64
+"""Parts that may wait for their frame (``delay_ms``)."""
+ANSWERS = 64
+"""Parts whose answer is kept for those who ask again."""
+STANDING_S = 1.0
+"""How often a trouble that lasts is said again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What became of a part that asked before."""
+
+    job_id: str | None
+    result: Result | None
+    """None while it waits."""
 
 
 class Delivery(Protocol):
@@ -39,6 +56,9 @@ class Delivery(Protocol):
 
     def line_stop(self, station: str, decision: Decision) -> None:
         """So many in a row were not OK."""
+
+    def accept(self, station: str, trigger: PartTrigger) -> None:
+        """A part asked: stored, so that it is answered after a crash."""
 
 
 class Station:
@@ -63,8 +83,9 @@ class Station:
         self._recorded = recorded
         self._max_age_s = max_age_s
         self._failed = failed
-        self._triggered = settings.trigger.triggered
-        self._chooser = None if self._triggered else settings.trigger.choose()
+        trigger = settings.trigger
+        self._parts = trigger if isinstance(trigger, PartTriggerSettings) else None
+        self._chooser = None if self._parts else trigger.choose()
         self._judge = Judge(settings.rules, settings.confirm, settings.hold_s)
         self._policy = PublishPolicy(settings.publish)
         self._line_stop = LineStopCounter(settings.line_stop) if settings.line_stop else None
@@ -75,8 +96,13 @@ class Station:
         self._ahead: deque[Frame] = deque()
         self._open: deque[Inspection] = deque()
         """Not answered yet, in the order of their answers."""
+        self._answers: OrderedDict[str, tuple[float, Result]] = OrderedDict()
+        """By part: when it asked (monotonic), what it was told."""
         self._trouble: Unusable | None = None
         """Why no frame can be judged now; told once, then only to parts that ask."""
+        self._standing: Result | None = None
+        """The trouble's own result, as long as nothing came after it."""
+        self._standing_s = 0.0
         self._time_s = 0.0
         """Of the newest frame that was answered."""
         self._stopping = False
@@ -94,26 +120,29 @@ class Station:
     def offer(self, frame: Frame) -> None:
         """A new frame; on a recording waits until there is room."""
         with self._changed:
-            if self._failed:
-                self._answer_all(frame.triggers)
-                return
-            self._trouble = None
-            if self._triggered:
-                self._offer_to_parts(frame)
-            elif self._chooser is not None and self._chooser.wants(frame):
+            if self._failed is None:
+                self._trouble = None
+            if self._parts is not None:
+                self._offer_to_parts(frame, self._parts)
+            elif self._failed is None and self._chooser is not None and self._chooser.wants(frame):
                 self._offer_newest(frame)
-        self._wake()
+        if self._engine is None:
+            return
+        self._engine.wake()
+        if self._recorded:
+            with self._changed:
+                while (len(self._ahead) >= QUEUE or self._in_network() >= QUEUE) and not self._stopping:
+                    self._changed.wait(1.0)
 
     def trouble(self, trouble: Unusable) -> None:
         """No frame can be judged (camera lost, stalled): one UNDEFINED, and one for each part that waits."""
         with self._changed:
-            if self._trouble is not None:
+            told, self._trouble = self._trouble is not None, self._trouble if self._failed else trouble
+            if told:
                 return
             self._trouble = trouble
             self._newest = None
-            for inspection in self._open:
-                if inspection.frame is None and inspection.outcome is None:
-                    inspection.outcome = trouble
+            self._answer_frameless(trouble)
             self._open.append(Inspection(outcome=trouble))
             self._flush()
 
@@ -130,28 +159,36 @@ class Station:
             self._open.append(Inspection(trigger=trigger, outcome=Unusable("restarted", text)))
             self._flush()
 
-    def waiting_job(self, part_id: str) -> str | None:
-        """The job of a part that asked and has no answer yet."""
-        with self._changed:
-            asked = (inspection.trigger for inspection in self._open if inspection.trigger)
-            return next((trigger.job_id for trigger in asked if trigger.part_id == part_id), None)
-
-    def end_recording(self) -> None:
-        """No more frames come: wait until what was read is answered, or `stop`."""
+    def known(self, part_id: str) -> Known | None:
+        """A part that waits, or was answered within its deadline; None where it may ask anew."""
         with self._changed:
             for inspection in self._open:
-                if inspection.frame is None and inspection.outcome is None:
-                    inspection.outcome = Unusable("deadline", "the recording ended before a frame came")
+                if inspection.trigger is not None and inspection.trigger.part_id == part_id:
+                    return Known(inspection.trigger.job_id, None)
+            asked_s, result = self._answers.get(part_id, (float("-inf"), None))
+            recent = time.monotonic() - asked_s <= self.settings.answer_within_s
+            return Known(result.job_id, result) if result is not None and recent else None
+
+    def end_recording(self, broken_off: str | None = None) -> None:
+        """No more frames come: wait until what was read is answered, or `stop`. ``broken_off``: why."""
+        ended = Unusable("camera_lost", broken_off or "the recording has ended")
+        with self._changed:
+            self._answer_frameless(ended)
             self._flush()
-            while (self._open or self._ahead) and not self._stopping and not self._failed:
-                self._changed.wait()
+            # first what was read: how far the network was must not change what is decided
+            while (self._open or self._ahead) and not self._stopping and self._engine is not None:
+                self._changed.wait(1.0)
+        if broken_off is not None:
+            self.trouble(ended)
+        with self._changed:
+            self._trouble = self._trouble or ended
 
     # -- the engine's side
 
     def take_triggered(self) -> Work | None:
         """The oldest part that has its frame."""
         with self._changed:
-            for inspection in self._open if self._triggered else ():
+            for inspection in self._open if self._parts is not None else ():
                 if inspection.frame is not None and not inspection.taken and inspection.outcome is None:
                     inspection.taken = True
                     return partial(self._inspect, inspection)
@@ -160,6 +197,9 @@ class Station:
     def take_newest(self) -> Work | None:
         """The newest frame of a live camera, the next one of a recording."""
         with self._changed:
+            if not self._recorded and len(self._open) >= QUEUE:
+                # a request hangs: behind it frames would pile up
+                return None
             if self._ahead:
                 frame: Frame | None = self._ahead.popleft()
                 self._changed.notify_all()
@@ -175,6 +215,7 @@ class Station:
         frame = inspection.frame
         if frame is None:
             raise AssertionError("only an inspection with a frame is taken")
+        inspection.started_at = clock.now()
         outcome: Inference | Unusable
         try:
             outcome = self._unusable(frame) or self._infer(frame, network)
@@ -192,18 +233,21 @@ class Station:
 
     def check_deadlines(self) -> None:
         """Answer UNDEFINED `deadline` where time is up, whatever a camera or runtime does."""
-        now = time.monotonic()
+        now_s = time.monotonic()
         with self._changed:
             late = [
                 one
                 for one in self._open
-                if one.outcome is None and one.due_s is not None and one.due_s <= now
+                if one.outcome is None and one.due_s is not None and one.due_s <= now_s
             ]
             for inspection in late:
                 what = "a frame came" if inspection.frame is None else "the network answered"
                 inspection.outcome = Unusable("deadline", f"time was up before {what}")
             if late:
                 self._flush()
+            if self._standing is not None and now_s - self._standing_s >= STANDING_S:
+                self._standing_s = now_s
+                self._delivery.decide(self._standing.model_copy(update={"creation_time": clock.now()}))
 
     def stop(self) -> None:
         """Answer what is open; take nothing more."""
@@ -220,27 +264,25 @@ class Station:
     # -- inside the lock
 
     def _offer_newest(self, frame: Frame) -> None:
-        if not self._recorded:
-            self.dropped += self._newest is not None
-            self._newest = frame
-            return
-        while len(self._ahead) >= QUEUE and not self._stopping:
-            self._changed.wait()
-        if not self._stopping:
+        if self._recorded:
             self._ahead.append(frame)
+            return
+        self.dropped += self._newest is not None
+        self._newest = frame
 
-    def _offer_to_parts(self, frame: Frame) -> None:
-        if self.settings.trigger.type == "camera":
-            while self._recorded and len(self._open) >= QUEUE and not self._stopping:
-                self._changed.wait()
-            for trigger in frame.triggers:
+    def _offer_to_parts(self, frame: Frame, parts: PartTriggerSettings) -> None:
+        for trigger in frame.triggers if parts.from_camera else ():
+            if self._recorded:
                 self._ask(trigger)
-        delay_s = getattr(self.settings.trigger, "delay_ms", 0.0) / 1000
+                continue
+            stored = replace(trigger, job_id=trigger.job_id or new_result_id())
+            self._delivery.accept(self.identity.station, stored)
+            self._ask(stored)
         for inspection in self._open:
             if inspection.frame is None and inspection.outcome is None and inspection.trigger is not None:
                 # a message from outside has no place on a recording's clock: the next frame answers it
-                outside = self._recorded and self.settings.trigger.type != "camera"
-                if outside or inspection.trigger.time_s + delay_s <= frame.time_s:
+                outside = self._recorded and not parts.from_camera
+                if outside or inspection.trigger.time_s + parts.delay_ms / 1000 <= frame.time_s:
                     inspection.frame = frame
         self._flush()
 
@@ -250,22 +292,23 @@ class Station:
             inspection.outcome = self._trouble
         elif self._stopping:
             inspection.outcome = Unusable("restarted", "the service is stopping")
-        elif not self._recorded and len(self._open) >= QUEUE:
+        elif not self._recorded and (self._in_network() >= QUEUE or len(self._open) >= WAITING):
             # at once, past those that wait: the line must know now
-            inspection.outcome = Unusable("overload", f"{QUEUE} parts wait already")
+            inspection.outcome = Unusable("overload", f"{len(self._open)} parts wait already")
             self._publish(inspection)
             return
         self._open.append(inspection)
 
-    def _answer_all(self, triggers: tuple[PartTrigger, ...]) -> None:
-        if self.settings.trigger.type == "camera":
-            for trigger in triggers:
-                self._ask(trigger)
-            self._flush()
+    def _in_network(self) -> int:
+        return sum(one.frame is not None and one.outcome is None for one in self._open)
+
+    def _answer_frameless(self, outcome: Unusable) -> None:
+        for inspection in self._open:
+            if inspection.frame is None and inspection.outcome is None:
+                inspection.outcome = outcome
 
     def _due(self, start_s: float) -> float | None:
-        within_s = self.settings.answer_within_s
-        return None if self._recorded or within_s is None else start_s + within_s
+        return None if self._recorded else start_s + self.settings.answer_within_s
 
     def _unusable(self, frame: Frame) -> Unusable | None:
         if frame.damaged is not None:
@@ -290,12 +333,9 @@ class Station:
 
     def _age_s(self, frame: Frame) -> float:
         if self._recorded:
-            return (clock.now() - frame.captured_at).total_seconds()
+            # by the wall clock, which may be set back
+            return max(0.0, (clock.now() - frame.captured_at).total_seconds())
         return time.monotonic() - frame.time_s
-
-    def _wake(self) -> None:
-        if self._engine is not None:
-            self._engine.wake()
 
     def _flush(self) -> None:
         while self._open and self._open[0].outcome is not None:
@@ -304,23 +344,34 @@ class Station:
 
     def _publish(self, inspection: Inspection) -> None:
         verdict = self._verdict(inspection)
+        asked = inspection.trigger
         result = inspection.result(
             verdict, self.identity, self.settings.trigger, clock.now(), synced=clock.synced()
         )
         if inspection.frame is not None:
             self._time_s = inspection.frame.time_s
+        lasting = asked is None and inspection.outcome is self._trouble
+        self._standing, self._standing_s = (result, time.monotonic()) if lasting else (None, 0.0)
         self._delivery.decide(result)
-        if inspection.trigger is not None or self._policy.wants(verdict.decision, self._time_s):
+        if asked is not None or self._policy.wants(verdict.decision, self._time_s):
             self._delivery.publish(result)
         if self._line_stop and self._line_stop.add(verdict.decision):
             self._delivery.line_stop(self.identity.station, verdict.decision)
+        if asked is not None and asked.part_id is not None:
+            self._answers[asked.part_id] = (asked.time_s, result)
+            self._answers.move_to_end(asked.part_id)
+            if len(self._answers) > ANSWERS:
+                self._answers.popitem(last=False)
 
     def _verdict(self, inspection: Inspection) -> Verdict:
         outcome, frame = inspection.outcome, inspection.frame
         if isinstance(outcome, Unusable):
-            return self._judge.undefined(outcome.code, outcome.text)
+            # a file name may hold bytes that are no text
+            return self._judge.undefined(
+                outcome.code, outcome.text.encode(errors="backslashreplace").decode()
+            )
         if outcome is None or frame is None:
             raise AssertionError("only an answered inspection is published")
         return self._judge.judge(
-            outcome.findings, width=frame.width, height=frame.height, time_s=frame.time_s
+            outcome.findings, width=frame.width, height=frame.height, time_s=frame.time_s, seen=outcome.seen
         )

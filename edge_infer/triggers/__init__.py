@@ -1,20 +1,14 @@
-"""What makes a frame an inspection. A new one is a file here and a line in the table."""
+"""What makes a frame an inspection. A new one is a file here and a name in ``station/settings.py``."""
 
 from __future__ import annotations
 
-from typing import ClassVar, Protocol
+from typing import Annotated, ClassVar, Protocol
+
+from pydantic import Field
 
 from edge_infer.frame import Frame
 from edge_infer.result import TriggerType
 from edge_infer.settings import Settings
-
-TRIGGERS = {
-    "camera": "edge_infer.triggers.camera:Camera",
-    "continuous": "edge_infer.triggers.continuous:Continuous",
-    "every": "edge_infer.triggers.every:Every",
-    "mqtt": "edge_infer.triggers.mqtt:Mqtt",
-}
-"""``type:`` of a trigger -> its settings class."""
 
 
 class FrameChooser(Protocol):
@@ -35,3 +29,14 @@ class TriggerSettings(Settings):
     def choose(self) -> FrameChooser:
         """Of a trigger that chooses frames."""
         raise NotImplementedError
+
+
+class PartTriggerSettings(TriggerSettings):
+    """A part asks; the first frame at or after it (and the delay) answers."""
+
+    delay_ms: Annotated[float, Field(ge=0)] = 0.0
+    """From the trigger to when the part is where the camera looks."""
+
+    triggered: ClassVar[bool] = True
+    from_camera: ClassVar[bool] = False
+    """The trigger comes with a frame, by the camera's own line."""

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar, Literal
 
-from pydantic import Field
-
-from edge_infer.triggers import TriggerSettings
+from edge_infer.triggers import PartTriggerSettings
 
 
-class Camera(TriggerSettings):
+class Camera(PartTriggerSettings):
     """``trigger: {type: camera}``: one inspection for each trigger that comes with a frame."""
 
     type: Literal["camera"]
-    delay_ms: Annotated[float, Field(ge=0)] = 0.0
-    """From the light barrier to where the camera sees the part."""
 
-    triggered: ClassVar[bool] = True
+    from_camera: ClassVar[bool] = True

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Literal
 
-from pydantic import Field
-
-from edge_infer.triggers import TriggerSettings
+from edge_infer.triggers import PartTriggerSettings
 
 
-class Mqtt(TriggerSettings):
+class Mqtt(PartTriggerSettings):
     """``trigger: {type: mqtt}``: one inspection for each message with a part id."""
 
     type: Literal["mqtt"]
-    delay_ms: Annotated[float, Field(ge=0)] = 0.0
-    """From the message to when the part is in place."""
-
-    triggered: ClassVar[bool] = True

@@ -4,6 +4,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, cast
 
@@ -36,12 +37,13 @@ class Scripted:
         self.begun = threading.Semaphore(0)
         self.answer: Callable[[NDArray[np.uint8]], Findings] = lambda _: CAP
         self.seen: list[float] = []
+        self.seen_part: tuple[int, int, int, int] | None = None
 
     def infer(self, pixels: NDArray[np.uint8], _region: object = None) -> Inference:
         self.begun.release()
         assert self.go.wait(10)
         self.seen.append(float(pixels[0, 0, 0]))
-        return Inference(self.answer(pixels), 1.0, 2.0, 3.0)
+        return Inference(self.answer(pixels), 1.0, 2.0, 3.0, self.seen_part)
 
     def close(self) -> None:
         pass
@@ -54,6 +56,7 @@ class Box:
         self.published: list[Result] = []
         self.decided: list[Decision] = []
         self.stops: list[Decision] = []
+        self.accepted: list[PartTrigger] = []
         self._changed = threading.Condition()
 
     def publish(self, result: Result) -> None:
@@ -67,6 +70,10 @@ class Box:
     def line_stop(self, station: str, decision: Decision) -> None:
         assert station == "s"
         self.stops.append(decision)
+
+    def accept(self, station: str, trigger: PartTrigger) -> None:
+        assert station == "s"
+        self.accepted.append(trigger)
 
     def wait(self, n: int, timeout_s: float = 5.0) -> list[Result]:
         with self._changed:
@@ -259,12 +266,155 @@ def test_answers_keep_their_order_on_several_requests() -> None:
 def test_a_full_queue_says_overload_at_once_and_the_others_are_answered(network: Scripted) -> None:
     network.go.clear()
     line = Line(network, trigger={"type": "mqtt"})
-    for i in range(QUEUE + 1):
+    for i in range(QUEUE):
         line.station.ask(part(str(i)))
+        line.station.offer(frame(i + 1, time_s=now()))
+    line.station.ask(part(str(QUEUE)))
     assert [(one.part_id, one.reasons[0].code) for one in line.box.wait(1)] == [(str(QUEUE), "overload")]
     network.go.set()
+    assert [one.decision for one in line.box.wait(QUEUE + 1)[1:]] == ["OK"] * QUEUE
+
+
+def test_parts_on_their_way_to_the_camera_are_no_overload(network: Scripted) -> None:
+    line = Line(network, trigger={"type": "mqtt", "delay_ms": 500})
+    start = now()
+    for i in range(3 * QUEUE):
+        line.station.ask(part(str(i), start + i * 0.01))
+    for i in range(3 * QUEUE):
+        line.station.offer(frame(i + 1, time_s=start + 0.5 + i * 0.01))
+        line.box.wait(i + 1)
+    assert line.box.codes() == ["OK"] * 3 * QUEUE
+
+
+def test_a_delay_on_a_recording_lets_it_run_to_its_end(network: Scripted) -> None:
+    line = Line(network, recorded=True, trigger={"type": "camera", "delay_ms": 1000})
+    for i in range(1, 101):
+        line.station.offer(frame(i, time_s=i * 0.1, triggers=(part(str(i), i * 0.1),)))
+    line.station.end_recording()
+    codes = line.box.codes()
+    assert len(codes) == 100
+    assert codes[:90] == ["OK"] * 90
+    assert codes[90:] == ["camera_lost"] * 10
+
+
+def test_a_part_that_asks_after_the_recording_ended_is_answered_and_the_run_ends(network: Scripted) -> None:
+    line = Line(network, recorded=True, trigger={"type": "mqtt"})
+    line.station.ask(part("A"))
+    line.station.end_recording()
+    line.station.ask(part("B"))
+    assert [(one.part_id, one.reasons[0].code) for one in line.box.wait(2)] == [
+        ("A", "camera_lost"),
+        ("B", "camera_lost"),
+    ]
+
+
+def test_a_recording_that_breaks_off_decides_the_same_on_a_slow_machine(network: Scripted) -> None:
+    network.go.clear()
+    line = Line(network, recorded=True, confirm={"k": 3, "n": 5})
+    for i in range(1, 8):
+        line.station.offer(frame(i))
+    ended = threading.Thread(target=line.station.end_recording, args=("cut",))
+    ended.start()
+    network.go.set()
+    ended.join(5)
+    assert line.box.codes() == ["settling", "settling", *["OK"] * 5, "camera_lost"]
+
+
+def test_a_part_asked_again_has_the_same_job_until_its_deadline(network: Scripted) -> None:
+    line = Line(network, trigger={"type": "mqtt"}, deadline_ms=300)
+    line.station.ask(part("A"))
+    waiting = line.station.known("A")
+    assert waiting is not None
+    assert (waiting.job_id, waiting.result) == ("job-A", None)
     line.station.offer(frame(1, time_s=now()))
-    assert len(line.box.wait(QUEUE + 1)) == QUEUE + 1
+    (result,) = line.box.wait(1)
+    answered = line.station.known("A")
+    assert answered is not None
+    assert (answered.job_id, answered.result) == ("job-A", result)
+    assert line.station.known("B") is None
+    end = now() + 5
+    while line.station.known("A") is not None and now() < end:
+        pass
+    assert line.station.known("A") is None
+
+
+def test_a_live_light_barrier_is_stored_before_it_is_answered(network: Scripted) -> None:
+    line = Line(network, trigger={"type": "camera"})
+    line.station.offer(frame(1, time_s=now() + 0.001, triggers=(part("A"),)))
+    (result,) = line.box.wait(1)
+    assert [one.job_id for one in line.box.accepted] == [result.job_id] == ["job-A"]
+
+
+def test_a_hung_request_does_not_pile_up_frames_behind_it() -> None:
+    network = Scripted(requests=2)
+    hang = threading.Event()
+
+    def answer(pixels: NDArray[np.uint8]) -> Findings:
+        if len(pixels) == 50:
+            assert hang.wait(10)
+        return CAP
+
+    network.answer = answer
+    line = Line(network)
+    line.station.offer(frame(1, size=(50, 50), time_s=now()))
+    assert network.begun.acquire(timeout=5)
+    for i in range(2, 200):
+        line.station.offer(frame(i, time_s=now()))
+        if i < QUEUE + 1:
+            assert network.begun.acquire(timeout=5)
+    assert network.begun.acquire(timeout=0.2) is False
+    assert line.box.published == []
+    hang.set()
+    line.station.offer(frame(200, time_s=now()))
+    assert [one.frame_seq for one in line.box.wait(QUEUE)][:QUEUE] == list(range(1, QUEUE + 1))
+
+
+def test_a_live_station_has_a_deadline_without_being_told_one() -> None:
+    assert StationSettings.model_validate_json('{"camera": "c", "model": "m"}').answer_within_s == 2.0
+
+
+def test_trouble_that_lasts_is_said_again_and_a_new_reason_replaces_it(network: Scripted) -> None:
+    line = Line(network, trigger={"type": "mqtt"})
+    line.station.trouble(Unusable("stale", "no frame"))
+    line.station.trouble(Unusable("camera_lost", "unplugged"))
+    line.station.ask(part("A"))
+    assert line.box.codes() == ["stale", "camera_lost"]
+    line.station.offer(frame(1, time_s=now()))
+    line.station.trouble(Unusable("camera_lost", "unplugged"))
+    said = len(line.box.decided)
+    end = now() + 5
+    while len(line.box.decided) == said and now() < end:
+        line.station.check_deadlines()
+    assert line.box.decided[said:] == ["UNDEFINED"]
+    assert len(line.box.published) == 3
+
+
+def test_rows_that_are_not_numbers_are_undefined_even_beside_good_ones(network: Scripted) -> None:
+    network.answer = lambda _: replace(CAP, nan_rows=1)
+    line = Line(network, recorded=True)
+    line.station.offer(frame(1))
+    line.box.wait(1)
+    assert line.box.codes() == ["nan"]
+
+
+def test_a_zone_that_the_network_does_not_see_is_not_evaluable(network: Scripted) -> None:
+    network.seen_part = (0, 0, 50, 50)
+    rule = {
+        "name": "no-tear",
+        "count": {"labels": ["tear"], "at_most": 0},
+        "zone": {"unit": "fraction", "polygon": [[0.5, 0.6], [1, 0.6], [1, 1]]},
+    }
+    line = Line(network, recorded=True, rules=[rule])
+    line.station.offer(frame(1))
+    line.box.wait(1)
+    assert line.box.codes() == ["rule_not_evaluable"]
+
+
+def test_a_reason_that_is_no_text_is_published_all_the_same(network: Scripted) -> None:
+    line = Line(network, recorded=True)
+    line.station.offer(frame(1, damaged="photo\udcff.jpg is only half there"))
+    assert line.box.wait(1)[0].reasons[0].text.startswith("photo\\udcff.jpg")
+    assert "half" in line.box.published[0].as_json()
 
 
 def test_a_part_without_a_frame_is_undefined_by_its_deadline(network: Scripted) -> None:
@@ -306,6 +456,8 @@ def test_a_station_whose_model_failed_never_says_ok() -> None:
     for i in range(1, 4):
         station.offer(frame(i, time_s=now(), triggers=(part(str(i)),) if i == 2 else ()))
     assert box.codes() == ["backend_failed", "backend_failed"]
+    station.trouble(Unusable("camera_lost", "unplugged"))
+    assert len(box.published) == 2
     assert [one.part_id for one in box.published] == [None, "2"]
 
 

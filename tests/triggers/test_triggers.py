@@ -1,19 +1,32 @@
 from __future__ import annotations
 
-from edge_infer.registry import resolve
-from edge_infer.triggers import TRIGGERS
+import json
+from typing import get_args
+
+import pytest
+from pydantic import ValidationError
+
+from edge_infer.result import TriggerType
+from edge_infer.station import StationSettings
+from edge_infer.triggers import PartTriggerSettings
 from edge_infer.triggers.continuous import Continuous
 from edge_infer.triggers.every import Every
 from tests.support.frames import frame
 
 
-def test_every_name_in_the_table_is_a_trigger_of_that_type() -> None:
-    for name in TRIGGERS:
-        settings = resolve(TRIGGERS, name).model_validate(
-            {"type": name} | ({"every_s": 1} if name == "every" else {})
-        )
-        assert settings.type == name
-        assert settings.triggered == (name in {"mqtt", "camera"})
+@pytest.mark.parametrize("name", get_args(TriggerType))
+def test_every_type_is_a_trigger_of_a_station(name: str) -> None:
+    trigger = {"type": name} | ({"every_s": 1} if name == "every" else {})
+    text = json.dumps({"camera": "c", "model": "m", "trigger": trigger})
+    settings = StationSettings.model_validate_json(text).trigger
+    assert settings.type == name
+    assert isinstance(settings, PartTriggerSettings) == (name in {"mqtt", "camera"}) == settings.triggered
+
+
+def test_a_delay_longer_than_the_deadline_is_refused() -> None:
+    text = '{"camera": "c", "model": "m", "trigger": {"type": "mqtt", "delay_ms": 2000}}'
+    with pytest.raises(ValidationError, match="no part could be answered"):
+        StationSettings.model_validate_json(text)
 
 
 def test_continuous_wants_each_frame() -> None:
