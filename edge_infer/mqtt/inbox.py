@@ -14,7 +14,7 @@ from edge_infer.mqtt.messages import Message
 log = logging.getLogger(__name__)
 
 LIMIT = 100
-"""Messages that may wait; more are not taken and not acknowledged."""
+"""Messages that may wait; more are dropped and counted."""
 
 Handler = Callable[[Message], None]
 
@@ -43,13 +43,16 @@ class Inbox:
             self._thread.start()
         self._wake()
 
-    def put(self, arrived: Arrived) -> None:
-        """From the network thread; never waits."""
+    def put(self, arrived: Arrived) -> bool:
+        """From the network thread; never waits. False where the message is dropped."""
         try:
             self._queue.put_nowait(arrived)
         except queue.Full:
             self.dropped += 1
-            log.error("a message on %s is dropped: %d wait already", arrived.message.topic, LIMIT)
+            if self.dropped in (1, 10, 100) or self.dropped % 1000 == 0:
+                log.error("a message on %s is dropped: %d wait already", arrived.message.topic, LIMIT)
+            return False
+        return True
 
     def handled(self) -> list[Arrived]:
         """What may be acknowledged since the last call."""

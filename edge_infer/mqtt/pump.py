@@ -236,8 +236,11 @@ class Pump:
             log.warning("a retained message on %s is ignored", event.message.topic)
             connection.acknowledge(event)
         elif isinstance(event, Arrived):
-            self._unacknowledged[event.mid] = event
-            self._inbox.put(event)
+            if self._inbox.put(event):
+                self._unacknowledged[event.mid] = event
+            else:
+                # without an answer the broker would soon send nothing more; the sender misses its own
+                connection.acknowledge(event)
         else:
             log.error("the broker refuses a subscription: %s; commands do not arrive", event.reason)
 

@@ -157,8 +157,13 @@ class Ready:
             self._ripen()
             return bool(self._outcomes)
 
+    def done_rows(self) -> int:
+        """Rows that are still stored and need not be sent any more."""
+        with self._lock:
+            return len(self._fresh) + sum(one.row.kind != "gap" for one in self._outcomes)
+
     def done_with(self, place: Place | None = None) -> tuple[int, int]:
-        """Rows that are still stored and need not be sent any more, and their bytes."""
+        """The same of one place, and their bytes."""
         with self._lock:
             done = [one.row for _, one in self._fresh] + [one.row for one in self._outcomes]
         done = [row for row in done if row.kind != "gap" and place in (None, row.place)]

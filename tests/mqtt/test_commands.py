@@ -134,6 +134,29 @@ def test_a_slow_handler_stops_neither_results_nor_keepalive(mosquitto: Mosquitto
         release.set()
 
 
+def test_a_flood_of_commands_is_cut_and_those_after_it_arrive(mosquitto: Mosquitto, tmp_path: Path) -> None:
+    inside, release = threading.Event(), threading.Event()
+    got: list[bytes] = []
+
+    def slow(message: Message) -> None:
+        inside.set()
+        release.wait(10)
+        got.append(message.payload)
+
+    with subscribed(mosquitto, "x") as requester, device(mosquitto, tmp_path / "outbox") as one:
+        one.publisher.subscribe(TOPIC, slow)
+        one.connected()
+        time.sleep(0.1)
+        for i in range(300):
+            requester.client.publish(TOPIC, str(i), qos=0)
+        assert inside.wait(5)
+        one.wait(lambda: one.publisher._inbox.dropped > 0, "cut")
+        release.set()
+        one.wait(lambda: len(got) >= 100, "worked off")
+        _ask(requester, "last")
+        one.wait(lambda: b"last" in got, "answered")
+
+
 def test_a_command_is_acknowledged_only_after_its_handler(mosquitto: Mosquitto, tmp_path: Path) -> None:
     inside, release = threading.Event(), threading.Event()
 
