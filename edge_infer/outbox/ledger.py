@@ -1,17 +1,13 @@
-"""What the outbox knows of each station: its number, its counters, its open triggers, its last answers."""
+"""What the outbox knows of each station: its number, its counters and its open triggers."""
 
 from __future__ import annotations
 
 import threading
 import uuid
-from collections import OrderedDict
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from edge_infer.result import Decision, Result
-
-ANSWERS = 64
-"""How many answers a station keeps for parts that ask again."""
+from edge_infer.result import Decision
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +71,6 @@ class Changes:
     opened: list[OpenTrigger] = field(default_factory=list)
     closed: list[tuple[str, str]] = field(default_factory=list)
     """(station, job id)"""
-    answers: list[Result] = field(default_factory=list)
 
 
 class Ledger:
@@ -86,7 +81,6 @@ class Ledger:
         self.streams: dict[str, Stream] = {}
         self.counts: dict[str, Counts] = {}
         self.open: dict[tuple[str, str], OpenTrigger] = {}
-        self._answers: dict[str, OrderedDict[str, Result]] = {}
 
     def number(self, station: str, changes: Changes) -> Stream:
         """The next number of a station, noted in ``changes``."""
@@ -107,12 +101,6 @@ class Ledger:
             self.open.update({(one.station, one.job_id): one for one in changes.opened})
             for key in changes.closed:
                 self.open.pop(key, None)
-            for answer in changes.answers:
-                kept = self._answers.setdefault(answer.station, OrderedDict())
-                kept[str(answer.part_id)] = answer
-                kept.move_to_end(str(answer.part_id))
-                if len(kept) > ANSWERS:
-                    kept.popitem(last=False)
 
     def counts_of(self, station: str) -> Counts:
         """Zeros for a station without results."""
@@ -124,8 +112,3 @@ class Ledger:
         with self._lock:
             mine = [trigger for trigger in self.open.values() if trigger.station == station]
         return sorted(mine, key=lambda trigger: trigger.received_at)
-
-    def answer(self, station: str, part_id: str) -> Result | None:
-        """The last answer for that part, of the last 64 of the station."""
-        with self._lock:
-            return self._answers.get(station, OrderedDict()).get(part_id)

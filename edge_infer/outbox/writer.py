@@ -207,8 +207,6 @@ class Writer:
                 )
             )
             transaction.finals.append((final, item.committed))
-            if final.part_id is not None:
-                changes.answers.append(final)
 
     def _number_lost(self, item: NewResult, store: Store, transaction: _Transaction) -> None:
         """Results that were given up in the handover have numbers too: a hole that can be seen."""
@@ -226,9 +224,11 @@ class Writer:
         if store.place == "ram":
             max_bytes = min(max_bytes, RAM_BYTES)
         sent = self._ready.sent(store.place)
-        done_rows, done_bytes = self._ready.done_with(store.place)
-        victims = store.victims(self._settings.max_rows + done_rows, max_bytes + done_bytes, sent)
-        self._give_up(store, victims, "full", transaction)
+        if store.rows > self._settings.max_rows or store.bytes > max_bytes:
+            # what was delivered and is about to be deleted must not push others out
+            done_rows, done_bytes = self._ready.done_with(store.place)
+            victims = store.victims(self._settings.max_rows + done_rows, max_bytes + done_bytes, sent)
+            self._give_up(store, victims, "full", transaction)
         if time.monotonic() < self._next_age:
             return
         self._next_age = time.monotonic() + AGE_S

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from edge_infer import clock
 from edge_infer.errors import OutboxError
 from edge_infer.outbox import storage
 from tests.support.outboxes import Reader, numbers, opened, put_all
@@ -144,7 +145,8 @@ def test_a_service_starts_on_a_full_disk(disk: Disk) -> None:
     reader.alarm("outbox_in_memory")
     put_all(outbox, [result()])
     assert numbers(reader.deliver(1)) == [1]
-    outbox.accept_trigger("cap", "job-1", "p", put_all(outbox, [result()])[0].creation_time)
+    assert outbox.accept_trigger("cap", "job-1", "p", clock.now()).wait(5)
+    assert outbox.open_triggers("cap")
     outbox.close(5)
 
 
