@@ -74,7 +74,8 @@ class Camera:
 
     def join(self, timeout_s: float) -> bool:
         """False where the driver did not come back in time."""
-        self._thread.join(timeout_s)
+        if self._thread.ident is not None:
+            self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
     def _run(self) -> None:

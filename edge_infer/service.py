@@ -36,7 +36,7 @@ TICK_S = 0.02
 """How exactly deadlines are kept."""
 STOP_S = 4.5
 """A stop must be over within 5 s, whatever hangs."""
-ENGINES_S, COMMIT_S, PUBLISHER_S = 1.0, 1.5, 1.0
+OPENER_S, ENGINES_S, COMMIT_S, PUBLISHER_S = 0.5, 1.0, 1.2, 1.0
 """What each step may take of it."""
 DELIVER_S = 30.0
 """After the end of a recording: how long a connected broker may take for what waits."""
@@ -257,25 +257,30 @@ class Service:
     def _close(self) -> None:
         """Front to back with time limits: what is in hand is committed whatever hangs."""
         end_s = time.monotonic() + STOP_S
-        for camera in self._cameras.values():
+        if self._opener is not None:
+            # it looks at the flag between two models
+            self._opener.join(OPENER_S)
+        cameras, engines = list(self._cameras.values()), list(self._engines.items())
+        for camera in cameras:
             camera.stop()
         engines_end_s = time.monotonic() + ENGINES_S
-        for name, engine in self._engines.items():
+        for name, engine in engines:
             if not engine.stop(max(0.0, engines_end_s - time.monotonic())):
                 self.left_behind.append(f"model {name}")
-        for station in self._stations.values():
+        stations = list(self._stations.items())
+        for _, station in stations:
             station.stop()
         # results first to disk, then what the broker takes in the time left
         self._outbox.flush(COMMIT_S)
         self._publisher.stop(PUBLISHER_S)
-        for camera in self._cameras.values():
+        for camera in cameras:
             if not camera.join(max(0.0, end_s - 0.5 - time.monotonic())):
                 self.left_behind.append(f"camera {camera.name}")
         if self._opener is not None and self._opener.is_alive():
             self.left_behind.append("a model that was being loaded")
         if waiting := self._outbox.depth():
             log.warning("%d message(s) wait in the outbox and are sent at the next start", waiting)
-        for name, station in self._stations.items():
+        for name, station in stations:
             if station.dropped:
                 log.info("station %s: %d frame(s) gave way to newer ones", name, station.dropped)
         self._outbox.close(max(0.3, end_s - time.monotonic()))
