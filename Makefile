@@ -17,7 +17,7 @@ check: .venv/dev.stamp          ## lint, types, import directions
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
-	@$(BIN)/lint-imports --config setup.cfg
+	@$(BIN)/lint-imports setup.cfg
 
 wheel: .venv/dev.stamp          ## dist/*.whl
 	@rm -rf build
