@@ -44,7 +44,7 @@ clean:
 	@touch $@ .venv/demo.stamp
 
 # mosquitto is the tests' broker, GStreamer's RTSP server their network camera, systemd checks the unit
-DEBIAN := systemd mosquitto mosquitto-clients gir1.2-gst-rtsp-server-1.0 python3-gi \
+DEBIAN := systemd openssl mosquitto mosquitto-clients gir1.2-gst-rtsp-server-1.0 python3-gi \
 	$(addprefix gstreamer1.0-plugins-,base good bad ugly)
 MISSING = $(filter-out $(shell dpkg-query -Wf '$${db:Status-Status}/$${Package}\n' 2>/dev/null | sed -n 's,^installed/,,p'),$(DEBIAN))
 

@@ -54,8 +54,8 @@ class Publisher:
         self._boot_id = boot_id
         self._outbox = outbox
         self._lock = threading.Lock()
-        self._decided: dict[str, str] = {}
-        """The result id behind each station's decision."""
+        self._decided: dict[str, Result] = {}
+        """The inspection behind each station's decision."""
         self._last: dict[str, Decision] = {}
         """The decision in each station's last result."""
         self._wake = Wake()
@@ -125,8 +125,10 @@ class Publisher:
             return
         now_s = time.monotonic()
         with self._lock:
-            again = result.trigger.part_id is not None and self._decided.get(station) != result.result_id
-            self._decided[station] = result.result_id
+            before = self._decided.get(station)
+            new_inspection = before is None or before.result_id != result.result_id
+            again = result.trigger.part_id is not None and new_inspection
+            self._decided[station] = result
             last_holds = self._last.get(station) == result.decision
         self._states.put(
             f"{self._prefix}/{station}/decision",
@@ -150,6 +152,10 @@ class Publisher:
             return
         with self._lock:
             self._last[station] = result.decision
+            newest = self._decided.get(station)
+        if newest is not None and newest.decision != result.decision:
+            # the disk was slow: what this says is over already
+            return
         self._states.put(
             f"{self._prefix}/{station}/last",
             result.as_json().encode(),

@@ -21,7 +21,8 @@ KEPT_ASIDE = 2
 """Damaged databases kept for a person to look at; older ones are deleted."""
 
 _DISK_TROUBLE = {errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EIO}
-_DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_SCHEMA}
+# not SQLITE_ERROR: a mistake of ours in a statement must not set a healthy database aside
+_DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 
 class DiskUnusableError(Exception):
@@ -30,7 +31,7 @@ class DiskUnusableError(Exception):
 
 def damaged(error: sqlite3.Error) -> bool:
     """The file is not a database any more (as against a disk that cannot be written)."""
-    return (getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF) in _DAMAGED
+    return (getattr(error, "sqlite_errorcode", 0) & 0xFF) in _DAMAGED
 
 
 class Folder:

@@ -33,6 +33,8 @@ class NewResult:
     result: Result | None
     committed: Callable[[Result], None] | None
     lost: Counter[Decision] = field(default_factory=Counter)
+    lost_jobs: list[str] = field(default_factory=list)
+    """Jobs whose answers were given up: they are answered all the same, not open."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -157,6 +159,8 @@ class Handover:
                 kept.append(item)
                 continue
             if at in chosen:
+                if item.result is not None:
+                    item.lost_jobs.append(item.result.job_id)
                 item.result, item.committed = None, None
                 item.lost[item.decision] += 1
             if item.result is not None:
@@ -164,6 +168,7 @@ class Handover:
             elif item.station in gone:
                 # no result of the station lies between: their numbers follow each other
                 gone[item.station].lost += item.lost
+                gone[item.station].lost_jobs += item.lost_jobs
                 continue
             else:
                 gone[item.station] = item

@@ -218,6 +218,7 @@ class Writer:
         stream_id = transaction.changes.streams[item.station].stream_id
         store.add_gap(GapKey(gaps.gap_topic(item.topic), item.station, stream_id, "overload"), first, last)
         transaction.given_up.update(item.lost)
+        transaction.changes.closed.extend((item.station, job) for job in item.lost_jobs)
 
     def _make_room(self, store: Store, transaction: _Transaction) -> None:
         max_bytes = self._settings.max_bytes

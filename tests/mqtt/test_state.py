@@ -214,6 +214,24 @@ def test_each_part_gets_its_own_decision_message(mosquitto: Mosquitto, tmp_path:
             assert _words(subscriber.wait_on("decision", part + 1)) == ["OK"] * (part + 1)
 
 
+def test_last_never_says_ok_after_a_newer_decision_said_otherwise(
+    mosquitto: Mosquitto, tmp_path: Path
+) -> None:
+    with (
+        subscribed(mosquitto, f"{PREFIX}/cap/#") as subscriber,
+        device(mosquitto, tmp_path / "outbox") as one,
+    ):
+        one.connected()
+        slow, newer = result("cap", "OK"), result("cap", "NOK")
+        one.publisher.decision("cap", slow)
+        one.publisher.decision("cap", newer)
+        # the disk was slow: the commit of the OK comes now
+        one.publisher.last("cap", slow.model_copy(update={"seq": 1, "stream_id": "s"}))
+        one.publisher.last("cap", newer.model_copy(update={"seq": 2, "stream_id": "s"}))
+        subscriber.wait_on("last")
+        assert [message.json["seq"] for message in subscriber.on("last")] == [2]
+
+
 def test_a_decision_made_while_the_broker_is_away_is_sent_only_while_it_is_true(
     mosquitto: Mosquitto, tmp_path: Path
 ) -> None:

@@ -192,6 +192,25 @@ def test_a_disk_that_hangs_bounds_what_is_in_hand_and_numbers_what_was_given_up(
     outbox.close(5)
 
 
+def test_an_answer_given_up_in_hand_does_not_leave_its_trigger_open(tmp_path: Path) -> None:
+    outbox = Outbox(Folder(tmp_path, fsync=True), OutboxSettings(), limit=10)
+    held, release = threading.Event(), threading.Event()
+
+    def hang(_: Result) -> None:
+        held.set()
+        release.wait(10)
+
+    outbox.put("p/cap/result", result(), hang)
+    assert held.wait(5)
+    for i in range(30):
+        outbox.accept_trigger("cap", f"job-{i}", f"part-{i}", clock.now())
+        outbox.put("p/cap/result", result("cap", "OK", job_id=f"job-{i}", part_id=f"part-{i}"))
+    release.set()
+    assert outbox.flush(5)
+    assert outbox.open_triggers("cap") == []
+    outbox.close(5)
+
+
 def test_results_that_are_too_old_are_given_up_and_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
