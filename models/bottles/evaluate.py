@@ -6,13 +6,17 @@
 from __future__ import annotations
 
 import argparse
+import json
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from string import Template
+from typing import Any
 
 import cv2
 import numpy as np
+import yaml
 from numpy.typing import NDArray
 
 from edge_infer.backends import BACKENDS
@@ -27,20 +31,14 @@ from edge_infer.scene import DEFECTS, HEIGHT, WIDTH, Part, Scene
 
 Pixels = NDArray[np.uint8]
 
-REGION = Region("fraction", (0.35, 0.0, 0.70, 1.0))
 DEFECT_LABELS = ("skewed-cap", "low-fill", "torn-label", "foreign-object")
-RULES = tuple(
-    CountRule.model_validate_json(text)
-    for text in (
-        '{"name": "bottle", "count": {"labels": ["bottle"], "at_least": 1, "at_most": 1}}',
-        '{"name": "cap", "count": {"labels": ["cap"], "at_least": 1}}',
-        '{"name": "cap-straight", "count": {"labels": ["skewed-cap"], "at_most": 0}}',
-        '{"name": "filled", "count": {"labels": ["low-fill"], "at_most": 0}}',
-        '{"name": "label", "count": {"labels": ["torn-label"], "at_most": 0}}',
-        '{"name": "clean", "count": {"labels": ["foreign-object"], "at_most": 0}}',
-    )
-)
-RULE_OF = dict(zip(DEFECTS, ("cap", "cap-straight", "filled", "label", "clean"), strict=True))
+RULE_OF = {
+    "missing-cap": "has-cap",
+    "skewed-cap": "cap-straight",
+    "low-fill": "filled",
+    "torn-label": "label-whole",
+    "foreign-object": "nothing-foreign",
+}
 FIRST_LINE = 200_000
 """Line seeds from here on; training took others."""
 _EVERYTHING = 0.01
@@ -67,8 +65,9 @@ class Inspector:
         # weak findings are wanted for the margins; the rules get only those that the card lets through
         settings = resolve(BACKENDS, backend)(type=backend)
         self.network = Network.open(replace(card, score_threshold=_EVERYTHING), settings)
-        self._judge = Judge(RULES)
-        self._region = REGION.pixels(WIDTH, HEIGHT)
+        station = _station()
+        self._judge = Judge([CountRule.model_validate_json(json.dumps(rule)) for rule in station["rules"]])
+        self._region = Region(station["region"]["unit"], station["region"]["box"]).pixels(WIDTH, HEIGHT)
 
     def inspect(self, pixels: Pixels, truth: str) -> Seen:
         """One frame."""
@@ -82,6 +81,15 @@ class Inspector:
         margin = suspicion - self._threshold if truth == "NOK" else self._threshold - suspicion
         broken = frozenset(rule.name for rule in verdict.rules if rule.decision == "NOK")
         return Seen(verdict.decision, broken, margin)
+
+
+def _station() -> dict[str, Any]:
+    """Its region and rules as `edge-infer demo` has them."""
+    text = Path(__file__).with_name("demo.yaml").read_text(encoding="utf-8")
+    station: dict[str, Any] = yaml.safe_load(Template(text).substitute(port=1883, model="."))["stations"][
+        "filler"
+    ]
+    return station
 
 
 def _at_least(found: Detections, score: float) -> Detections:
@@ -110,7 +118,7 @@ def conditions() -> dict[str, Callable[[Pixels], Pixels]]:
         "as drawn": lambda pixels: pixels,
         "light -20 %": lambda pixels: cv2.convertScaleAbs(pixels, alpha=0.8),
         "light +20 %": lambda pixels: cv2.convertScaleAbs(pixels, alpha=1.2),
-        "blur, sigma 1.5 px": lambda pixels: cv2.GaussianBlur(pixels, (0, 0), 1.5),
+        "blur, sigma 2 px": lambda pixels: cv2.GaussianBlur(pixels, (0, 0), 2.0),
         "noise, sigma 10": noisy,
     }
 
