@@ -1,5 +1,5 @@
 """``python -m edge_infer``: the same as ``edge-infer``."""
 
-from edge_infer.cli import main
+from edge_infer.cli import entry
 
-main()
+entry()

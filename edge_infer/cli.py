@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import logging
+import os
 import sys
 import tempfile
 import traceback
 from pathlib import Path
+from typing import NoReturn
 
 import click
 
@@ -56,9 +60,33 @@ def main() -> None:
         # the reader of our output went away (| head)
         sys.stderr.close()
         sys.exit(1)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EIO, errno.EBADF) or error.filename is not None:
+            sys.exit(_report_bug(error))
+        click.echo(f"cannot write the output: {error.strerror}; write it somewhere else", err=True)
+        sys.exit(1)
     except Exception as error:  # noqa: BLE001 - the one place that turns a bug into a report
         sys.exit(_report_bug(error))
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def entry() -> NoReturn:
+    """`main`, then the process's end at once: threads of runtimes and decoders that still live would abort
+    the interpreter's own end.
+    """
+    code: object = 0
+    try:
+        main()
+    except SystemExit as end:
+        code = end.code
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            # a full disk, a reader that went away, a stream that was closed
+            code = code or 1
+    logging.shutdown()
+    os._exit(code if isinstance(code, int) else 0)
 
 
 def _report_bug(error: Exception) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -52,6 +52,16 @@ SitePath = Annotated[
 ]
 """A path, relative to the file it stands in (the validation context's ``base``)."""
 
+
+def _number_one(value: Any) -> Any:
+    # true and 1.0 are equal to 1
+    if isinstance(value, bool | float):
+        raise ValueError("wanted is the number 1")
+    return value
+
+
+FormatOne = Annotated[Literal[1], BeforeValidator(_number_one)]
+"""``format: 1``."""
 
 _UNITS = {"B": 1, "kB": 1000, "MB": 1000**2, "GB": 1000**3, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3}
 

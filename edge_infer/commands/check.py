@@ -21,7 +21,7 @@ Level = Literal["error", "warning"]
 
 
 @click.command()
-@click.argument("config", type=click.Path(path_type=Path), required=False)
+@click.argument("config", type=click.Path(path_type=Path, readable=False), required=False)
 @click.option("--verify", is_flag=True, help="Also load each network on its device.")
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of CONFIG and end.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a mistake or warning.")

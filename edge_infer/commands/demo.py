@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import socket
@@ -64,6 +65,8 @@ def demo(seconds: float | None, as_json: bool) -> int:
     Ends with Ctrl-C; without a terminal after 30 seconds.
     """
     logs.start(journal=False, level=30)
+    if seconds is not None and not math.isfinite(seconds):
+        raise click.BadParameter("must be a number of seconds", param_hint="--seconds")
     if seconds is None and not sys.stdout.isatty():
         seconds = UNATTENDED_S
     stop = threading.Event()

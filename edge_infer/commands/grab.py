@@ -34,7 +34,7 @@ FRAME_S = 15.0
 
 
 @click.command()
-@click.argument("config", type=click.Path(path_type=Path))
+@click.argument("config", type=click.Path(path_type=Path, readable=False))
 @click.argument("station")
 @click.option("--draw", is_flag=True, help="Draw the region, the zones and what the network finds.")
 @click.option(

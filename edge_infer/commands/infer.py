@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("model", type=click.Path(path_type=Path, readable=False))
 @click.argument("images", nargs=-1, required=True, metavar="IMAGE...")
 @click.option(
     "--backend", type=click.Choice(sorted(BACKENDS)), help="Default: onnxruntime; openvino for .xml."

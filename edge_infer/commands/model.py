@@ -36,7 +36,7 @@ def model() -> None:
 
 
 @model.command()
-@click.argument("path", metavar="MODEL", type=click.Path(path_type=Path))
+@click.argument("path", metavar="MODEL", type=click.Path(path_type=Path, readable=False))
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 @click.option("--verify", is_flag=True, help="Also load it on every backend and run one grey picture.")
 def inspect(path: Path, *, as_json: bool, verify: bool) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 from pathlib import Path
@@ -20,27 +19,23 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("config", type=click.Path(path_type=Path))
+@click.argument("config", type=click.Path(path_type=Path, readable=False))
 def run(config: Path) -> int:
     """Run the stations of CONFIG until stopped, or until every recording has ended."""
+    logs.start(journal="JOURNAL_STREAM" in os.environ)
+    stop = StopOnSignals()
     # heavy parts are loaded when the service starts, not for `edge-infer --help`
     from edge_infer.config.site import load_site
     from edge_infer.service import Service
 
-    logs.start(journal="JOURNAL_STREAM" in os.environ)
     secrets = Secrets(os.environ)
     site = load_site(config)
     site.require_secrets(secrets)
     service = Service(
         site, state_dir=site.state_dir or state_dir(), secrets=secrets, notifier=Notifier(os.environ)
     )
-    stop_on_signals(service)
-    code = 0 if service.run() else 1
-    if service.left_behind:
-        # a thread in a library's code could crash the interpreter's own end
-        logging.shutdown()
-        os._exit(code)
-    return code
+    stop.hand_to(service)
+    return 0 if service.run() else 1
 
 
 def state_dir() -> Path:
@@ -49,16 +44,29 @@ def state_dir() -> Path:
     return Path(given) if given else Path.home() / ".local/state/edge-infer"
 
 
-def stop_on_signals(service: Service) -> None:
-    """The first SIGTERM or SIGINT still delivers what is in hand, a second one ends at once."""
-    asked = False
+class StopOnSignals:
+    """The first SIGTERM or SIGINT still delivers what is in hand, a second one ends at once.
 
-    def handle(number: int, _: FrameType | None) -> None:
-        nonlocal asked
-        if asked:
+    Handlers only set flags; a signal that comes while the service is being made is not lost.
+    """
+
+    def __init__(self) -> None:
+        self._asked = False
+        self._service: Service | None = None
+        signal.signal(signal.SIGTERM, self._stop)
+        signal.signal(signal.SIGINT, self._stop)
+        # a terminal that was closed, or somebody who hopes that it reloads
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+    def hand_to(self, service: Service) -> None:
+        """From now on the service is asked."""
+        self._service = service
+        if self._asked:
+            service.stop()
+
+    def _stop(self, number: int, _: FrameType | None) -> None:
+        if self._asked:
             os._exit(128 + number)
-        asked = True
-        service.stop()
-
-    signal.signal(signal.SIGTERM, handle)
-    signal.signal(signal.SIGINT, handle)
+        self._asked = True
+        if self._service is not None:
+            self._service.stop()

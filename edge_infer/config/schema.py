@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
+from typing import TYPE_CHECKING, Annotated, Any, Union
 
 from pydantic import AfterValidator, Field
 
@@ -11,7 +11,7 @@ from edge_infer.backends import BACKENDS, BackendSettings
 from edge_infer.mqtt.settings import MqttSettings
 from edge_infer.outbox.settings import OutboxSettings
 from edge_infer.registry import resolve
-from edge_infer.settings import Id, Settings, SitePath, Size
+from edge_infer.settings import FormatOne, Id, Settings, SitePath, Size
 from edge_infer.sources import SOURCES, SourceSettings
 from edge_infer.station import StationSettings
 
@@ -66,7 +66,7 @@ def _reserved(recipes: dict[str, Any]) -> dict[str, Any]:
 class SiteFile(Settings):
     """The site's YAML as it is written. Paths are relative to the file."""
 
-    format: Literal[1]
+    format: FormatOne
     """The version of this file's format: 1."""
     site: Id
     """The plant; part of every topic."""

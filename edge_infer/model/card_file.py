@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Discriminator, Field, Tag, ValidationInfo, field_validator
 
 from edge_infer.model.card import Align, Background, Color, Interpolation, Layout, Resize, Task
-from edge_infer.settings import Settings, SitePath
+from edge_infer.settings import FormatOne, Settings, SitePath
 
 
 def _in_pairs(stride: tuple[float, ...]) -> tuple[float, ...]:
@@ -95,7 +95,7 @@ class GoldenFile(Settings):
 class CardFile(Settings):
     """``model.yaml``."""
 
-    format: Literal[1]
+    format: FormatOne
     """The version of this file's format: 1."""
     name: Text
     """What the model is called in results."""

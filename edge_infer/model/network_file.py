@@ -59,6 +59,8 @@ def refuse_what_is_no_network(path: Path) -> None:
             raise ModelError(
                 f"{path} is a folder, not a network file", hint="name the .onnx or .xml file in it"
             )
+        if path.exists() and not path.is_file():
+            raise ModelError(f"{path} is not a regular file", hint="name the .onnx or .xml file")
         size = path.stat().st_size
         with path.open("rb") as file:
             start = file.read(512)

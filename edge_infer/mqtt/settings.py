@@ -27,6 +27,9 @@ Text = Annotated[str, StringConstraints(min_length=1, pattern=r"^[^\x00-\x1f\x7f
 def _bare_host(value: str) -> str:
     if not re.fullmatch(r"[^\s/:]+|[0-9A-Fa-f:]+", value):
         raise ValueError("write the broker's bare name or address, without mqtt:// and port")
+    # what no name server can be asked for
+    if len(value) > 253 or any(not 0 < len(part) < 64 for part in value.rstrip(".").split(".")):
+        raise ValueError("is no host name: its parts between dots are 1 to 63 characters, together 253")
     return value
 
 

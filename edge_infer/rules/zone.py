@@ -32,7 +32,7 @@ class Zone(Settings):
         if any(value < 0 for value in values):
             raise ValueError("pixels start at 0")
         if _area(polygon) == 0:
-            raise ValueError("the polygon has no area: its corners lie on one line")
+            raise ValueError("the polygon has no area: its corners lie on one line or its edges cross")
         return polygon
 
     def contains(

@@ -23,7 +23,7 @@ class Synthetic(SourceSettings):
     """``{type: synthetic, ...}``: bottles on a belt, drawn; the same seed gives the same bytes."""
 
     type: Literal["synthetic"]
-    fps: float = Field(default=10.0, gt=0, le=100)
+    fps: float = Field(default=10.0, ge=0.01, le=100)
     """Frames a second."""
     seed: int = Field(default=1, ge=0, le=2**32 - 1)
     """Names the line: its looks, its parts, their defects."""

@@ -79,7 +79,7 @@ class _Device:
         self._path = settings.path
         identity = _identify(camera, self._path)
         # its warnings would stand between our lines, and we ask for the reason ourselves
-        cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_ERROR)
+        cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)
         # never CAP_ANY: it would try other ways, and its time limits are not ours
         self._capture = cv2.VideoCapture(str(self._path), cv2.CAP_V4L2)
         if not self._capture.isOpened():

@@ -62,7 +62,8 @@ class StationSettings(Settings):
     model: Id
     """A name under ``models:``."""
     deadline_ms: Annotated[float, Field(gt=0, validate_default=True)] = 2000.0
-    """From the trigger (or the capture) to the decision on a live camera; later is UNDEFINED `deadline`."""
+    """From the trigger (or the capture) to the decision on a live camera; later is UNDEFINED `deadline`.
+    A recording has no deadlines: played again, it must decide the same."""
     region: Region | None = None
     """What the network sees; default the whole frame."""
     rules: tuple[CountRule, ...] = ()

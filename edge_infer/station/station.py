@@ -225,6 +225,8 @@ class Station:
         with self._changed:
             # the clock may have answered `deadline` meanwhile: exactly one answer
             if inspection.outcome is None:
+                if inspection.due_s is not None and time.monotonic() > inspection.due_s:
+                    outcome = Unusable("deadline", "time was up before the network answered")
                 inspection.outcome = outcome
                 inspection.age_ms = self._age_s(frame) * 1000
                 self._flush()

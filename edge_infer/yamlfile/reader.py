@@ -29,6 +29,9 @@ _NO_TEXT = re.compile("[\0\ud800-\udfff]")
 def read_bytes(path: Path) -> bytes:
     """The file; ConfigError says why it cannot be read."""
     try:
+        # a pipe would never end, a device neither
+        if not (path.is_file() or path.is_dir()) and path.exists():
+            raise _whole(path, "is not a regular file")
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
     except FileNotFoundError as error:

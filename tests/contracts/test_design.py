@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -145,6 +147,30 @@ def test_exit_codes_are_the_promised_ones(tmp_path: Path) -> None:
     refused = edge_infer("infer", tmp_path / "bad.onnx", tmp_path / "a.png", "--json")
     assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (1, "", 1)
     assert edge_infer("infer", tmp_path, tmp_path / "a.png").returncode == 78
+
+
+@pytest.mark.parametrize(
+    "arguments", [["check", "--schema"], ["--help"], ["model", "inspect", "MODEL", "--json"]]
+)
+def test_a_full_disk_behind_the_output_is_told_not_a_bug(arguments: list[str]) -> None:
+    bundled = str(files("edge_infer.bundled") / "bottles")
+    command = [sys.executable, "-m", "edge_infer", *(bundled if one == "MODEL" else one for one in arguments)]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False
+        )
+    assert done.returncode == 1
+    assert "bug" not in done.stderr
+    assert done.stderr.count("\n") <= 1
+
+
+def test_what_is_no_regular_file_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.yaml")
+    os.mkfifo(tmp_path / "pipe.onnx")
+    assert edge_infer("check", tmp_path / "pipe.yaml").returncode == 78
+    refused = edge_infer("infer", tmp_path / "pipe.onnx", "a.png")
+    assert (refused.returncode, "not a regular file" in refused.stderr) == (1, True)
+    assert edge_infer("model", "inspect", "/dev/zero").returncode in (1, 78)
 
 
 def test_a_bug_is_exit_3_with_a_report_file_and_no_traceback(tmp_path: Path) -> None:

@@ -213,6 +213,17 @@ def test_a_hung_network_gets_a_deadline_and_its_late_answer_is_thrown_away(netwo
     assert line.box.codes() == ["deadline", "OK"]
 
 
+def test_an_answer_after_the_deadline_is_not_ok_even_if_no_clock_looked(network: Scripted) -> None:
+    network.go.clear()
+    line = Line(network, deadline_ms=30)
+    line.station.offer(frame(1, time_s=now()))
+    assert network.begun.acquire(timeout=5)
+    threading.Event().wait(0.05)
+    network.go.set()
+    line.box.wait(1)
+    assert line.box.codes() == ["deadline"]
+
+
 def test_a_part_is_answered_from_the_first_frame_at_or_after_its_trigger(network: Scripted) -> None:
     line = Line(network, trigger={"type": "mqtt"})
     start = now()

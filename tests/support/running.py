@@ -114,6 +114,17 @@ class Running:
     def log(self) -> str:
         return self._log.read_text()
 
+    def handles(self, number: signal.Signals, timeout_s: float = 20) -> None:
+        """Wait until the process has a handler for the signal."""
+        end = time.monotonic() + timeout_s
+        while time.monotonic() < end:
+            status = Path(f"/proc/{self.process.pid}/status").read_text()
+            (caught,) = (line.split()[1] for line in status.splitlines() if line.startswith("SigCgt"))
+            if int(caught, 16) >> (number - 1) & 1:
+                return
+            time.sleep(0.01)
+        raise AssertionError(f"no handler for {number.name}:\n{self.log}")
+
     def wait(self, timeout_s: float = 60) -> int:
         """Its exit code."""
         try:
