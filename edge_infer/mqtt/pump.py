@@ -343,6 +343,9 @@ class Pump:
         if self._draining() and (self._on_wire or not self._outbox.idle):
             return False
         if not self._stopped_said:
+            # `stopped` is the last word: the last counts come before it
+            if self._states.hurry(now):
+                return False
             self._stopped_said = True
             self._states.put(
                 self._presence.topic,

@@ -104,6 +104,16 @@ class States:
                     return self._publication(state, now_s)
         return None
 
+    def hurry(self, now_s: float) -> bool:
+        """The end is near: what waits for its pause is sent now. True while there is something to send."""
+        with self._lock:
+            for state in self._states.values():
+                state.pause_s = 0.0
+            return any(
+                state.on_wire or ((due_s := state.due_s(now_s)) is not None and due_s <= now_s)
+                for state in self._states.values()
+            )
+
     def answered(self, topic: str) -> None:
         """The broker took it; the next one may go."""
         with self._lock:

@@ -320,6 +320,17 @@ def test_counts_are_retained_and_sent_at_most_once_a_second(mosquitto: Mosquitto
             assert later.wait_on("counts")[0].retained
 
 
+def test_a_stop_tells_the_last_counts_before_it_says_stopped(mosquitto: Mosquitto, tmp_path: Path) -> None:
+    with subscribed(mosquitto, f"{PREFIX}/#") as subscriber:
+        one = Device(mosquitto, tmp_path / "outbox").start().connected()
+        for i in range(1, 4):
+            one.publisher.counts("cap", Counts(ok=i))
+        one.close(3)
+        subscriber.wait_for(lambda messages: messages[-1].topic.endswith("/status"))
+        assert subscriber.on("counts")[-1].json["OK"] == 3
+        assert _states(subscriber) == ["online", "stopped"]
+
+
 def test_the_state_is_told_again_after_each_connection(tmp_path: Path) -> None:
     # a broker without persistence forgets what it retained
     with Mosquitto(tmp_path / "mosquitto") as broker, device(broker, tmp_path / "outbox") as one:
