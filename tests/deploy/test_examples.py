@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+import yaml
 
 from edge_infer.config.schema import json_schema
 from edge_infer.config.site import Site, load_site
@@ -46,6 +47,15 @@ def test_there_is_an_example_of_each_camera_trigger_and_backend(deploy: Path) ->
     triggers = {station.trigger.type for site in sites for station in site.stations.values()}
     assert triggers == {"camera", "every", "mqtt", "continuous"}
     assert {use.backend.type for site in sites for use in site.models.values()} == {"onnxruntime", "openvino"}
+
+
+def test_the_demo_example_judges_as_the_demo_does(deploy: Path) -> None:
+    text = (CHECKOUT / "models/bottles/demo.yaml").read_text(encoding="utf-8")
+    (station,) = yaml.safe_load(text)["stations"].values()
+    written = yaml.safe_load((deploy / "demo.yaml").read_text(encoding="utf-8"))["stations"]["filler"]
+    assert [written[key] for key in ("region", "rules", "trigger")] == [
+        station[key] for key in ("region", "rules", "trigger")
+    ]
 
 
 def test_no_example_holds_a_secret() -> None:
