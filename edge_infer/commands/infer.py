@@ -91,22 +91,11 @@ def _one(network: Network, image: str) -> tuple[dict[str, Any], Picture | None, 
 
 
 def _answer(network: Network, image: str, picture: Picture, inference: Inference) -> dict[str, Any]:
+    from edge_infer.answer import as_json
+
     findings = inference.findings
     height, width = picture.pixels.shape[:2]
-    answer: dict[str, Any] = {"image": image, "width": width, "height": height}
-    if findings.undefined is not None:
-        # no list: an empty one would say that nothing is there
-        answer["undefined"] = [findings.undefined]
-    elif findings.detections is not None:
-        answer["detections"] = [
-            {
-                "label": detection.label,
-                "class_id": detection.class_id,
-                "score": round(detection.score, 6),
-                "box": [round(side, 3) for side in detection.box],
-            }
-            for detection in findings.detections
-        ]
+    answer: dict[str, Any] = {"image": image, "width": width, "height": height, **as_json(findings)}
     answer["warnings"] = [*picture.warnings, *network.card.warnings, *findings.warnings]
     answer["timing_ms"] = {
         "preprocess": round(inference.preprocess_ms, 3),
