@@ -13,6 +13,7 @@ from edge_infer.model.labels import named, shown
 from edge_infer.model.network_file import NetworkFile
 from edge_infer.model.picture_input import PictureInput
 from edge_infer.model.told import Told
+from edge_infer.model.usual import USUAL, Usual
 from edge_infer.yamlfile import Document
 
 _TASKS: tuple[Task, ...] = ("detect",)
@@ -42,10 +43,11 @@ class Completion:
         """ConfigError with all mistakes of the card; ModelError where there is no card to mend."""
         written, choices = self._written, self._choices
         task = self._task()
-        input_card = PictureInput(written.input, self._network.inputs, self._told, choices).card()
+        picture = PictureInput(written.input, self._network.inputs, self._told, choices)
         no_background: Background = "none"
         background = choices.pick("background", written.background, None, no_background)
-        decoder, labels = self._head(input_card.size, background)
+        decoder, labels = self._head(picture.network_size(), background)
+        input_card = picture.card(USUAL.get(decoder, Usual()))
         choices.stop_if_wrong()
         choices.pick("name", None if self._bare else written.name, None, written.name)
         return ModelCard(
