@@ -59,7 +59,7 @@ class PictureInput:
         resize = self._choices.pick("input.resize", written.resize, told.resize, usual.resize)
         size = self._size(whole=resize != "center_crop")
         scale = self._choices.pick("input.scale", written.scale, told.scale, 1.0 if as_is else usual.scale)
-        mean, std = _usual_normalisation(usual, color, scale)
+        mean, std = _usual_normalisation(Usual() if as_is else usual, color, scale)
         if usual.differs and not as_is and self._silent():
             self._choices.warnings.append(
                 "nothing says how pictures are fed to this network: taken is what its family usually wants "

@@ -21,7 +21,7 @@ class Usual:
     color: Color = "rgb"
     scale: float = 255
     mean: tuple[float, ...] = (0.0,)
-    """One number, or one a channel in ``color`` order; like ``std`` only for pictures divided by ``scale``."""
+    """One number, or one a channel in ``color`` order; with ``std`` only where divided by ``scale``."""
     std: tuple[float, ...] = (1.0,)
     labels: tuple[str, ...] | None = None
     """Of families that know one kind of object only."""
