@@ -8,7 +8,8 @@ from typing import cast
 from edge_infer.model.card import AnomalyCard, Background, GoldenImage, ModelCard, Origin, Task
 from edge_infer.model.card_file import CardFile
 from edge_infer.model.choices import Choices
-from edge_infer.model.heads import BUILT, Head, Unclear, classes_of, shapes, tell_head
+from edge_infer.model.head import Head, Unclear, shapes
+from edge_infer.model.heads import BUILT, classes_of, tell_head
 from edge_infer.model.labels import named, shown
 from edge_infer.model.network_file import NetworkFile
 from edge_infer.model.picture_input import PictureInput

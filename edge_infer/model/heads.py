@@ -3,51 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from edge_infer.model.head import Head, Unclear, grid_cells, shapes
 from edge_infer.model.told import Told
 from edge_infer.tensor import TensorSpec
 
 BUILT = ("yolov5", "yolov8", "yolo-end2end", "yolox", "yolox-raw")
 """Decoders whose heads can be checked here; each is in ``DECODERS`` too."""
 
-_STRIDES = ((8, 16, 32), (4, 8, 16, 32), (8, 16, 32, 64), (16, 32))
 _ANCHORS_A_CELL = 3
 _END2END_COLUMNS = 6
 _Dim = int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Head:
-    """What the outputs are."""
-
-    decoder: str
-    classes: int | None
-    """Columns that hold a class score; None where a row holds the class id itself."""
-
-
-@dataclass(frozen=True, slots=True)
-class Unclear:
-    """Why nobody can know."""
-
-    why: str
-    """A sentence without an end."""
-    fitting: tuple[str, ...] = ()
-    """Decoders that all fit."""
-
-
-def grid_cells(size: tuple[int, int]) -> set[int]:
-    """How many cells the usual heads have for an input of this height, width."""
-    height, width = size
-    return {sum(-(-height // stride) * -(-width // stride) for stride in strides) for strides in _STRIDES}
-
-
-def shapes(outputs: Sequence[TensorSpec]) -> str:
-    """For sentences: ``output0 1x7x8400``."""
-    return ", ".join(
-        f"{spec.name} {'x'.join('?' if side is None else str(side) for side in spec.shape) or 'scalar'}"
-        for spec in outputs
-    )
 
 
 def tell_head(

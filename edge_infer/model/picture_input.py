@@ -5,7 +5,7 @@ from __future__ import annotations
 from edge_infer.model.card import Color, InputCard, Layout
 from edge_infer.model.card_file import InputFile
 from edge_infer.model.choices import Choices
-from edge_infer.model.heads import shapes
+from edge_infer.model.head import shapes
 from edge_infer.model.told import Told
 from edge_infer.model.usual import Usual
 from edge_infer.tensor import TensorSpec

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from edge_infer.decoders import DECODERS
-from edge_infer.model.heads import BUILT, Head, Unclear, classes_of, grid_cells, tell_head
+from edge_infer.model.head import Head, Unclear, grid_cells
+from edge_infer.model.heads import BUILT, classes_of, tell_head
 from edge_infer.model.told import Told
 from edge_infer.tensor import TensorSpec
 
