@@ -3,10 +3,80 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+
+Box = tuple[float, float, float, float]
+"""x1, y1, x2, y2 in pixels of the source frame."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Grid:
+    """Values at a network's own resolution and where they lie in the frame; spread over it only when asked.
+
+    ``grid_x = frame_x * scale_x + shift_x``; value i covers i..i+1 and is measured in its middle.
+    """
+
+    values: NDArray[np.float32]
+    """(h, w)"""
+    scale_x: float
+    scale_y: float
+    shift_x: float
+    shift_y: float
+    inside: Box
+    """The part of the frame that the values say something about."""
+
+    def __post_init__(self) -> None:
+        if self.values.ndim != 2 or not self.values.size:
+            raise ValueError(f"a grid has rows and columns, not the shape {self.values.shape}")
+
+    def on_frame(self, width: int, height: int, outside: float = 0.0) -> NDArray[np.float32]:
+        """(height, width) float32, linear between the values; ``outside`` where they say nothing."""
+        import cv2  # a rule that is only checked needs no OpenCV
+
+        # OpenCV measures a pixel at its whole number, we in its middle
+        back = np.array(
+            [
+                [self.scale_x, 0, self.shift_x + (self.scale_x - 1) / 2],
+                [0, self.scale_y, self.shift_y + (self.scale_y - 1) / 2],
+            ]
+        )
+        spread = np.full((height, width), outside, np.float32)
+        x1, y1, x2, y2 = _whole(self.inside, width, height)
+        if x1 < x2 and y1 < y2:
+            # only the part that counts: a mask is small, a frame is not
+            back[:, 2] += back[:, 0] * x1 + back[:, 1] * y1
+            spread[y1:y2, x1:x2] = cv2.warpAffine(
+                self.values,
+                back,
+                (x2 - x1, y2 - y1),
+                flags=cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP,
+                borderMode=cv2.BORDER_REPLICATE,
+            )
+        return spread
+
+    @property
+    def area(self) -> float:
+        """Square pixels of the frame, inside, where the values are above 0."""
+        x1, y1, x2, y2 = self.inside
+        height, width = self.values.shape
+        across = _covered(width, x1 * self.scale_x + self.shift_x, x2 * self.scale_x + self.shift_x)
+        down = _covered(height, y1 * self.scale_y + self.shift_y, y2 * self.scale_y + self.shift_y)
+        return float(down @ (self.values > 0) @ across) / (self.scale_x * self.scale_y)
+
+
+def _covered(count: int, start: float, end: float) -> NDArray[np.float64]:
+    """(count,) how much of each i..i+1 lies in start..end."""
+    left = np.arange(count)
+    return np.maximum(np.minimum(left + 1, end) - np.maximum(left, start), 0)
+
+
+def _whole(box: Box, width: int, height: int) -> tuple[int, int, int, int]:
+    """The pixels whose middle lies in it."""
+    x1, y1, x2, y2 = (int(np.ceil(side - 0.5)) for side in box)
+    return max(x1, 0), max(y1, 0), min(x2, width), min(y2, height)
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,8 +86,16 @@ class Detection:
     label: str
     class_id: int
     score: float
-    box: tuple[float, float, float, float]
+    box: Box
     """x1, y1, x2, y2 in pixels of the source frame."""
+    corners: tuple[tuple[float, float], ...] | None = None
+    """Oriented boxes: four x, y in turn."""
+    angle: float | None = None
+    """Oriented boxes: of the side from the first corner to the second, radians, clockwise on the screen."""
+    keypoints: tuple[tuple[float, float, float], ...] | None = None
+    """x, y and visibility 0..1 each."""
+    mask: Grid | None = None
+    """The object is where it is above 0."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,6 +110,14 @@ class Detections:
     """(N,)"""
     labels: tuple[str, ...]
     """(N,) one name a detection."""
+    corners: NDArray[np.float32] | None = None
+    """(N, 4, 2) of oriented boxes, else None; as a network gives them, they may lie outside the frame."""
+    angles: NDArray[np.float32] | None = None
+    """(N,) as in ``Detection``."""
+    keypoints: NDArray[np.float32] | None = None
+    """(N, points, 3) x, y, visibility."""
+    masks: tuple[Grid, ...] | None = None
+    """(N,) as in ``Detection``."""
 
     def __post_init__(self) -> None:
         n = len(self.labels)
@@ -40,22 +126,96 @@ class Detections:
                 f"detections do not fit together: boxes {self.boxes.shape}, scores {self.scores.shape}, "
                 f"class_ids {self.class_ids.shape}, {n} labels"
             )
-        if not (np.isfinite(self.boxes).all() and np.isfinite(self.scores).all()):
+        if not (
+            (self.corners is None) == (self.angles is None)
+            and (self.corners is None or self.corners.shape == (n, 4, 2))
+            and (self.angles is None or self.angles.shape == (n,))
+            and (self.keypoints is None or self.keypoints.shape[::2] == (n, 3))
+            and (self.masks is None or len(self.masks) == n)
+        ):
+            raise ValueError(f"corners, angles, keypoints or masks do not belong to {n} detections")
+        numbers = (self.boxes, self.scores, self.corners, self.angles, self.keypoints)
+        if not all(np.isfinite(each).all() for each in numbers if each is not None):
             raise ValueError("detections must be finite: a decoder drops and counts NaN rows")
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def __iter__(self) -> Iterator[Detection]:
-        for box, score, class_id, label in zip(
-            self.boxes.tolist(), self.scores.tolist(), self.class_ids.tolist(), self.labels, strict=True
+        for index, (box, score, class_id, label) in enumerate(
+            zip(self.boxes.tolist(), self.scores.tolist(), self.class_ids.tolist(), self.labels, strict=True)
         ):
-            yield Detection(label, class_id, score, (box[0], box[1], box[2], box[3]))
+            one = Detection(label, class_id, score, (box[0], box[1], box[2], box[3]))
+            yield replace(one, **self._more(index)) if self._has_more else one
+
+    @property
+    def _has_more(self) -> bool:
+        return any(each is not None for each in (self.corners, self.keypoints, self.masks))
+
+    def _more(self, index: int) -> dict[str, object]:
+        more: dict[str, object] = {}
+        if self.corners is not None and self.angles is not None:
+            more["corners"] = tuple(map(tuple, self.corners[index].tolist()))
+            more["angle"] = float(self.angles[index])
+        if self.keypoints is not None:
+            more["keypoints"] = tuple(map(tuple, self.keypoints[index].tolist()))
+        if self.masks is not None:
+            more["mask"] = self.masks[index]
+        return more
+
+    @property
+    def areas(self) -> NDArray[np.float64]:
+        """(N,) square pixels of the frame: of the mask where there is one, of the oriented box, of the box."""
+        if self.masks is not None:
+            return np.array([mask.area for mask in self.masks], np.float64)
+        if self.corners is not None:
+            x, y = self.corners.transpose(2, 0, 1).astype(np.float64)
+            doubled = (x * np.roll(y, -1, axis=1) - y * np.roll(x, -1, axis=1)).sum(axis=1)
+            return np.asarray(np.abs(doubled) / 2, np.float64)
+        sides = self.boxes[:, 2:].astype(np.float64) - self.boxes[:, :2]
+        return np.asarray(sides.prod(axis=1), np.float64)
 
     @classmethod
     def none(cls) -> Detections:
         """A finding of nothing."""
         return cls(np.zeros((0, 4), np.float32), np.zeros(0, np.float32), np.zeros(0, np.int32), ())
+
+
+@dataclass(frozen=True, slots=True)
+class ClassScore:
+    """How sure a classifier is of one class of the whole picture."""
+
+    label: str
+    class_id: int
+    score: float
+    """0..1"""
+
+    def __post_init__(self) -> None:
+        if not np.isfinite(self.score):
+            raise ValueError("a score must be finite: NaN is no answer")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Anomaly:
+    """How far one picture is from what is normal."""
+
+    score: float
+    """0..1, normalised: 0.5 is the model's own threshold."""
+    threshold: float = 0.5
+    """From here on a part is not normal."""
+    hot_box: Box | None = None
+    """Around everything that the map holds at or above the threshold, in pixels of the source frame."""
+    heat_map: Grid | None = None
+    """0..1 as the score; None where the network gives none."""
+
+    def __post_init__(self) -> None:
+        if not np.isfinite(self.score):
+            raise ValueError("an anomaly score must be finite: NaN is never normal")
+
+    @property
+    def is_anomalous(self) -> bool:
+        """At the threshold it is."""
+        return self.score >= self.threshold
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,3 +229,6 @@ class Findings:
     """Why no honest answer exists (all rows NaN), else None."""
     warnings: tuple[str, ...] = ()
     """Sentences for people."""
+    classes: tuple[ClassScore, ...] | None = None
+    """Of the whole picture, best first."""
+    anomaly: Anomaly | None = None
