@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
@@ -26,6 +27,9 @@ from edge_infer.tensor import PictureSpec, Tensor, TensorSpec
 if TYPE_CHECKING:
     import openvino
 
+log = logging.getLogger(__name__)
+
+_NPU = "NPU"
 _VIRTUAL = ("AUTO", "MULTI", "HETERO")
 # a message that is not UTF-8 (a damaged name in the file) becomes a ValueError
 _FAILURES = (RuntimeError, ValueError)
@@ -37,12 +41,14 @@ class OpenVino(BackendSettings):
 
     type: Literal["openvino"] = "openvino"
     """openvino."""
+    precision: Literal["f32", "bf16", "f16"] = "f32"
+    """What to compute in: f32 answers as every other backend; bf16 and f16 are faster on some devices."""
 
     def open(self, card: ModelCard) -> OpenVinoBackend:
         """ModelError: the file cannot be used; BackendError: the device is not there or cannot run it."""
         return first_that_opens(
             (self.device, *self.fallback),
-            lambda device: OpenVinoBackend(card, self.device, device, self.requests),
+            lambda device: OpenVinoBackend(card, self.device, device, self.requests, self.precision),
         )
 
 
@@ -52,13 +58,15 @@ class OpenVinoBackend:
     Type, layout, colour, scale, mean and std are part of the compiled network; a uint8 picture remains.
     """
 
-    def __init__(self, card: ModelCard, requested: str, device: str, requests: int) -> None:
+    def __init__(
+        self, card: ModelCard, requested: str, device: str, requests: int, precision: str = "f32"
+    ) -> None:
         core = _core()
         _refuse_absent(core, device)
         network = _read(core, card)
         picture = _fold_preprocessing(card, network)
         try:
-            compiled = core.compile_model(network, device.upper(), {"PERFORMANCE_HINT": "LATENCY"})
+            compiled = core.compile_model(network, device.upper(), _hints(device, precision))
         except _FAILURES as error:
             raise BackendError(
                 f"OpenVINO cannot run {card.network} on {device}: {reason(error)}",
@@ -74,6 +82,18 @@ class OpenVinoBackend:
         # (CPU): the helper of a device that could not be compiled for
         running = [str(name).strip("()") for name in compiled.get_property("EXECUTION_DEVICES")]
         self.running = ",".join(running)
+        self.version = f"OpenVINO {_version()}"
+        self.precision = _precision(compiled)
+        if precision == "f32" and self.precision != "f32" and _NPU not in running:
+            raise BackendError(
+                f"OpenVINO would run {card.network} on {self.running} in {self.precision} instead of f32",
+                hint=f"say `precision: {self.precision}` under `backend:` if that is meant",
+            )
+        if self.precision != precision:
+            log.warning(
+                "%s was to run in %s, on %s it runs in %s",
+                card.network, precision, self.running, self.precision,
+            )  # fmt: skip
         self._closed = False
         # requests keep the compiled network alive; None: closed
         self._free: SimpleQueue[Any] = SimpleQueue()
@@ -125,10 +145,37 @@ def _core() -> openvino.Core:
     # A weights file that is replaced in place must not change under a running network.
     core.set_property({"ENABLE_MMAP": False})
     if "CPU" in core.available_devices:
-        # f32: some CPUs take bf16 by themselves, and the same frame would give another answer.
         # Pinning puts the threads of every network on the same first cores.
-        core.set_property("CPU", {"INFERENCE_PRECISION_HINT": "f32", "ENABLE_CPU_PINNING": False})
+        core.set_property("CPU", {"ENABLE_CPU_PINNING": False})
     return core
+
+
+def _version() -> str:
+    import openvino
+
+    # 2026.4.1-22982-...: the rest names a build
+    return str(openvino.__version__).partition("-")[0]
+
+
+def _hints(device: str, precision: str) -> dict[str, str]:
+    hints = {"PERFORMANCE_HINT": "LATENCY"}
+    if device.upper().partition(".")[0] != _NPU:
+        # some CPUs and every GPU take fewer bits by themselves, and the same frame would give another
+        # answer; an NPU has f16 only
+        hints["INFERENCE_PRECISION_HINT"] = precision
+    return hints
+
+
+def _precision(compiled: openvino.CompiledModel) -> str:
+    """What it computes in, in OpenVINO's words (f32, bf16, f16); of several devices all of them."""
+    key = "INFERENCE_PRECISION_HINT"
+    if key in compiled.get_property("SUPPORTED_PROPERTIES"):
+        types = [compiled.get_property(key)]
+    else:
+        # AUTO, MULTI and HETERO tell it of each device
+        devices = compiled.get_property("DEVICE_PROPERTIES").values()
+        types = [properties[key] for properties in devices if key in properties]
+    return ",".join(sorted({str(one.get_type_name()) for one in types})) or "unknown"
 
 
 def _refuse_absent(core: openvino.Core, device: str) -> None:

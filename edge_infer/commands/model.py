@@ -38,7 +38,9 @@ def model() -> None:
 @model.command()
 @click.argument("path", metavar="MODEL", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
-@click.option("--verify", is_flag=True, help="Also load it on every backend and run one grey picture.")
+@click.option(
+    "--verify", is_flag=True, help="Also load it on every backend, run one grey picture and the golden ones."
+)
 def inspect(path: Path, *, as_json: bool, verify: bool) -> int:
     """Say for every value of MODEL what it is and where it comes from: card, network, default or guess."""
     from edge_infer.model.load import load_model
@@ -55,10 +57,35 @@ def inspect(path: Path, *, as_json: bool, verify: bool) -> int:
     return 0 if all(check["ok"] for check in checks) else 1
 
 
+@model.command()
+@click.argument("path", metavar="MODEL", type=click.Path(path_type=Path))
+@click.argument("images", nargs=-1, required=True, metavar="IMAGE...", type=click.Path(path_type=Path))
+def golden(path: Path, images: tuple[Path, ...]) -> int:
+    """Keep each IMAGE and what the reference finds in it beside MODEL, a folder with model.yaml.
+
+    From then on a station judges only after its device gave the same. The reference is ONNX Runtime on the
+    CPU.
+    """
+    from edge_infer.golden import write
+
+    forgive_encoding()
+    reference, written = write(path, images)
+    click.echo(f"reference: {reference.version} on {reference.device}, {reference.precision}")
+    if reference.backend != "onnxruntime":
+        click.echo("the network is no ONNX file: OpenVINO itself is the reference", err=True)
+    for one in written:
+        click.echo(f"{click.format_filename(one.expect)}: {one.found} found")
+        if not one.found:
+            image = click.format_filename(one.image)
+            click.echo(f"{image}: nothing is found in it, so it tells little; add one with objects", err=True)
+    return 0
+
+
 def _verify(card: ModelCard, backend: str) -> dict[str, Any]:
-    """Load the network and run it once on a backend's CPU."""
+    """Load the network and run it once on a backend's CPU, then on the golden pictures."""
     import numpy as np
 
+    from edge_infer.golden import verify
     from edge_infer.network import Network
 
     if backend == "onnxruntime" and card.network.suffix.lower() != ".onnx":
@@ -69,18 +96,34 @@ def _verify(card: ModelCard, backend: str) -> dict[str, Any]:
         try:
             loaded = time.perf_counter()
             inference = network.infer(np.full((*card.input.size, 3), 114, np.uint8))
+            report = verify(network) if card.golden else None
         finally:
             network.close()
     except EdgeInferError as error:
         return {"backend": backend, "device": "CPU", "ok": False, "error": str(error)}
-    return {
+    answer: dict[str, Any] = {
         "backend": backend,
+        "runtime": network.runtime,
         "device": network.device.running,
+        "precision": network.precision,
         "ok": inference.findings.undefined is None,
         "load_ms": round((loaded - start) * 1000, 1),
         "infer_ms": round(inference.infer_ms, 1),
-        **({"error": "no row of its answer is a finite number"} if inference.findings.undefined else {}),
     }
+    if inference.findings.undefined:
+        answer["error"] = "no row of its answer is a finite number"
+    if report is not None:
+        answer["golden"] = {
+            "pictures": report.pictures,
+            "lowest_iou": report.lowest_iou,
+            "largest_score_difference": report.largest_score_difference,
+            "tolerance": {"iou": report.tolerance.iou, "score": report.tolerance.score},
+            "problems": list(report.problems),
+            "said": str(report),
+        }
+        if report.problems:
+            answer |= {"ok": False, "error": str(report)}
+    return answer
 
 
 def _values(card: ModelCard) -> Iterator[tuple[str, Any, str]]:
@@ -153,4 +196,6 @@ def _check_line(check: dict[str, Any]) -> str:
         return f"{where}: fails: {check['error']}"
     if "skipped" in check:
         return f"{where}: not tried, {check['skipped']}"
-    return f"{where}: loads in {check['load_ms']:.0f} ms, one picture takes {check['infer_ms']:.1f} ms"
+    times = f"loads in {check['load_ms']:.0f} ms, one picture takes {check['infer_ms']:.1f} ms"
+    golden = f"; {check['golden']['said']}" if "golden" in check else ""
+    return f"{where} {check['precision']} ({check['runtime']}): {times}{golden}"

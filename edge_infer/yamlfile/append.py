@@ -15,7 +15,7 @@ _WORDS = re.compile(r"(?i)(y|n|yes|no|on|off|true|false|null)")
 def append(text: str, key: str, entries: Sequence[Mapping[str, str]]) -> str:
     """``text`` with ``entries`` at the end of the list at the top-level ``key``, made where it is missing.
 
-    ValueError where the list is written in a way that cannot be continued (an alias, text, several documents).
+    ValueError where it is written in a way that cannot be continued: an alias, text, several documents.
     """
     newline = "\r\n" if "\r\n" in text else "\n"
     root = _root(text)
@@ -46,7 +46,7 @@ def _root(text: str) -> yaml.MappingNode:
     except yaml.YAMLError as error:
         raise ValueError(str(error)) from error
     if not isinstance(root, yaml.MappingNode):
-        raise ValueError("the file is not a mapping")  # noqa: TRY004 - a file's content, not a caller's type
+        raise ValueError("the file is not a mapping")
     return root
 
 

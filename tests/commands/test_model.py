@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 
@@ -20,8 +22,8 @@ Run = Callable[..., tuple[int, str, str]]
 def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
     """Exit code, standard output, standard error."""
 
-    def call(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["edge-infer", "model", "inspect", *map(str, arguments)])
+    def call(*arguments: object, command: str = "inspect") -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["edge-infer", "model", command, *map(str, arguments)])
         with pytest.raises(SystemExit) as ended:
             cli.main()
         printed = capfd.readouterr()
@@ -92,7 +94,7 @@ def test_verify_of_an_ir_leaves_out_the_backend_that_cannot_run_it(folder: Path,
     code, out, _ = run(folder, "--verify")
     assert code == 0
     assert "onnxruntime CPU: not tried" in out
-    assert "openvino CPU: loads in" in out
+    assert "openvino CPU f32 (OpenVINO " in out
 
 
 def test_verify_fails_where_a_backend_cannot_run_it(tmp_path: Path, run: Run) -> None:
@@ -109,3 +111,43 @@ def test_a_model_that_cannot_be_used_is_one_line(tmp_path: Path, run: Run) -> No
     for path, code in ((tmp_path, 78), (tmp_path / "none.onnx", 1), (tmp_path / "none", 78)):
         ended, out, error = run(path, "--json")
         assert (ended, out, len(error.splitlines())) == (code, "", 1)
+
+
+def test_verify_runs_golden_pictures_on_every_backend_and_says_how_far_they_are(
+    shared: Path, tmp_path: Path, run: Run
+) -> None:
+    case = shared / "cases/open/A43"
+    shutil.copyfile(case / "model.onnx", tmp_path / "model.onnx")
+    (tmp_path / "model.yaml").write_text(
+        "format: 1\nname: colours\nnetwork: model.onnx\nlabels: [red, green, blue]\n"
+    )
+    code, out, error = run(tmp_path, case / "p_1280x720.png", command="golden")
+    assert (code, error) == (0, "")
+    assert out.splitlines()[0].startswith("reference: ONNX Runtime 1.")
+    assert out.splitlines()[1:] == [f"{tmp_path}/golden/p_1280x720.json: 3 found"]
+
+    code, out, error = run(tmp_path, "--json", "--verify")
+    assert (code, error) == (0, "")
+    for check in json.loads(out)["backends"]:
+        assert check["precision"] == "f32"
+        assert check["golden"]["pictures"] == 1
+        assert check["golden"]["lowest_iou"] >= 0.99
+        assert check["golden"]["largest_score_difference"] <= 0.001
+        assert check["golden"]["problems"] == []
+    assert "golden picture: largest score difference" in run(tmp_path, "--verify")[1]
+
+    shutil.copyfile(case / "model_bgr.onnx", tmp_path / "model.onnx")
+    code, out, _ = run(tmp_path, "--verify")
+    assert code == 1
+    assert "onnxruntime CPU: fails: p_1280x720.png: " in out
+
+
+def test_a_golden_picture_in_which_nothing_is_found_is_said(folder: Path, tmp_path: Path, run: Run) -> None:
+    grey = tmp_path / "grey.png"
+    cv2.imwrite(str(grey), np.full((48, 64, 3), 90, np.uint8))
+    code, _, error = run(folder, grey, command="golden")
+    assert code == 0
+    assert error.endswith("golden/grey.png: nothing is found in it, so it tells little; add one with objects")
+    code, _, error = run(folder / "model.onnx", grey, command="golden")
+    assert code == 78
+    assert "write a model.yaml beside the network" in error

@@ -15,8 +15,8 @@ ENTRY = {"image": "golden/b.png", "expect": "golden/b.json"}
     [
         (
             "# top\nname: x   # why\nlist: [1,\n  2] # end\n",
-            "# top\nname: x   # why\nlist: [1,\n  2] # end\n"
-            "golden:\n  - {image: golden/b.png, expect: golden/b.json}\n",
+            ("# top\nname: x   # why\nlist: [1,\n  2] # end\n"
+             "golden:\n  - {image: golden/b.png, expect: golden/b.json}\n"),
         ),
         ("name: x", "name: x\ngolden:\n  - {image: golden/b.png, expect: golden/b.json}\n"),
         (
@@ -29,29 +29,29 @@ ENTRY = {"image": "golden/b.png", "expect": "golden/b.json"}
         ),
         (
             "golden: [{image: a.png, expect: a.json}, ] # two\nname: x\n",
-            "golden: [{image: a.png, expect: a.json}, {image: golden/b.png, expect: golden/b.json}, ]"
-            " # two\nname: x\n",
+            ("golden: [{image: a.png, expect: a.json}, {image: golden/b.png, expect: golden/b.json}, ]"
+             " # two\nname: x\n"),
         ),
         (
             "golden: [\n  {image: a.png, expect: a.json} # first\n]\n",
-            "golden: [\n  {image: a.png, expect: a.json}, {image: golden/b.png, expect: golden/b.json}"
-            " # first\n]\n",
+            ("golden: [\n  {image: a.png, expect: a.json}, {image: golden/b.png, expect: golden/b.json}"
+             " # first\n]\n"),
         ),
         (
             "golden:\n- image: a.png\n  expect: a.json # kept\n\n# about the licence\nlicense: MIT\n",
-            "golden:\n- image: a.png\n  expect: a.json # kept\n"
-            "- {image: golden/b.png, expect: golden/b.json}\n\n# about the licence\nlicense: MIT\n",
+            ("golden:\n- image: a.png\n  expect: a.json # kept\n"
+             "- {image: golden/b.png, expect: golden/b.json}\n\n# about the licence\nlicense: MIT\n"),
         ),
         ("{name: x}\n", "{name: x, golden: [{image: golden/b.png, expect: golden/b.json}]}\n"),
         (
             "\ufeffname: x\nlabels:\n  - a\n  - b\n# the end",
-            "\ufeffname: x\nlabels:\n  - a\n  - b\n"
-            "golden:\n  - {image: golden/b.png, expect: golden/b.json}\n# the end",
+            ("\ufeffname: x\nlabels:\n  - a\n  - b\n"
+             "golden:\n  - {image: golden/b.png, expect: golden/b.json}\n# the end"),
         ),
         (
             "name: x\nlicense: |\n  MIT\n  and so on\n",
-            "name: x\nlicense: |\n  MIT\n  and so on\n"
-            "golden:\n  - {image: golden/b.png, expect: golden/b.json}\n",
+            ("name: x\nlicense: |\n  MIT\n  and so on\n"
+             "golden:\n  - {image: golden/b.png, expect: golden/b.json}\n"),
         ),
     ],
 )  # fmt: skip
@@ -68,7 +68,9 @@ def test_names_that_yaml_would_read_as_something_else_stay_text(name: str) -> No
     assert yaml.safe_load(got)["golden"] == [{"image": name, "expect": "e"}]
 
 
-@pytest.mark.parametrize("text", ["golden: &a x\n", "golden:\n", "a: &l []\ngolden: {b: c}\n", "- a\n", "a: [\n"])
+@pytest.mark.parametrize(
+    "text", ["golden: &a x\n", "golden:\n", "a: &l []\ngolden: {b: c}\n", "- a\n", "a: [\n"]
+)
 def test_a_list_that_cannot_be_continued_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
         append(text, "golden", [ENTRY])
