@@ -121,7 +121,7 @@ class ModelIdentity(_Part):
     name: str
     version: str | None = None
     sha256: str
-    """Of the network file."""
+    """Of the network file and, behind it, of the files that hold its weights, by name."""
 
 
 class Origin(_Part):

@@ -40,7 +40,7 @@ def read_ir(path: Path) -> NetworkFile:
             hint="convert the original network again",
         )
     layers = root.findall("./layers/layer")
-    _check_weights(path, layers)
+    weights = _weights(path, layers)
     names = _port_names(layers)
     edges = {
         edge.get("to-layer"): (edge.get("from-layer"), edge.get("from-port")) for edge in root.iter("edge")
@@ -50,7 +50,7 @@ def read_ir(path: Path) -> NetworkFile:
     return NetworkFile(
         path=path,
         format="ir",
-        sha256=sha256(path),
+        sha256=sha256(path, weights),
         written_for=f"OpenVINO IR {version}",
         inputs=tuple(_input(path, layer) for layer in layers if layer.get("type") == "Parameter"),
         outputs=tuple(
@@ -91,7 +91,8 @@ def _integer(path: Path, text: str | None) -> int:
         raise damaged(path, "OpenVINO network", f"{text!r} where a number belongs") from error
 
 
-def _check_weights(path: Path, layers: list[Element]) -> None:
+def _weights(path: Path, layers: list[Element]) -> tuple[Path, ...]:
+    """The .bin where there must be one; ModelError where it is not there or too short."""
     needs = 0
     for layer in layers:
         data = layer.find("data")
@@ -99,7 +100,7 @@ def _check_weights(path: Path, layers: list[Element]) -> None:
             needs = max(needs, _integer(path, data.get("offset")) + _integer(path, data.get("size")))
     weights = path.with_suffix(".bin")
     if not needs:
-        return
+        return ()
     if not weights.is_file():
         raise ModelError(
             f"{path} has no weights: {weights.name} is not beside it",
@@ -113,6 +114,7 @@ def _check_weights(path: Path, layers: list[Element]) -> None:
             f"{weights.name} is truncated: its size is {size:,} bytes",
             hint=f"copy {weights.name} again",
         )
+    return (weights,)
 
 
 def _port_names(layers: list[Element]) -> dict[tuple[str | None, str | None], tuple[str, ...]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -23,7 +23,8 @@ class NetworkFile:
     path: Path
     format: Literal["onnx", "ir"]
     sha256: str
-    """Of ``path`` alone, weights in other files left out."""
+    """Of ``path`` and, behind it, of the files that hold its weights, by name: two networks that differ only
+    in their weights are two."""
     written_for: str
     """What a runtime must know to run it: ``ONNX opset 17`` or ``OpenVINO IR 11``."""
     inputs: tuple[TensorSpec, ...]
@@ -97,7 +98,11 @@ def damaged(path: Path, kind: str, cause: str) -> ModelError:
     )
 
 
-def sha256(path: Path) -> str:
-    """Hexadecimal."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def sha256(path: Path, weights: Sequence[Path] = ()) -> str:
+    """Hexadecimal, of the files one after the other: ``cat model.xml model.bin | sha256sum``."""
+    digest = hashlib.sha256()
+    for part in (path, *weights):
+        with part.open("rb") as file:
+            while block := file.read(1 << 20):
+                digest.update(block)
+    return digest.hexdigest()
