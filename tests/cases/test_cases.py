@@ -142,35 +142,40 @@ def test_a_head_of_another_family_is_refused_in_one_line_and_never_guessed(
         assert PASS in judge(folder, refusals, tmp_path, "model.onnx")
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("case", ["A32", "A33", "A35"])
-def test_a_file_that_is_no_usable_network_is_named_for_what_it_is(
-    shared: Path, tmp_path: Path, run: Run, case: str
+def test_a_file_that_is_no_usable_network_is_named_for_what_it_is_and_the_good_one_judges(
+    shared: Path, tmp_path: Path, run: Run, case: str, backend: str
 ) -> None:
     folder = shared / "cases/open" / case
     expected = expectation(folder)
     bad = {}
     for name in expected["bad_models"]:
-        answer = run(folder / name, [folder / "p_1280x720.png"])
+        answer = run(folder / name, [folder / "p_1280x720.png"], "--backend", backend)
         assert (answer.exit_code, answer.lines) == (1, [])
         assert "\n" not in answer.error
         assert name in answer.error
         bad[name] = {"error": answer.error, "crashed": False}
-    assert PASS in judge(folder, {"bad_models": bad}, tmp_path, expected["model"])
+    good = expected.get("model_good")
+    lines = run(folder / good, pictures(folder), "--backend", backend).lines if good else []
+    results = {**as_results(lines), "bad_models": bad}
+    assert PASS in judge(folder, results, tmp_path, expected["model"])
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize(
     ("labels", "numbers"),
     [("ok", None), ("bom_crlf_blank", None), ("short", ("2", "3")), ("long", ("5", "3")), ("empty", ())],
 )
 def test_a_label_file_that_does_not_fit_the_head_is_refused_with_both_numbers(
-    shared: Path, tmp_path: Path, run: Run, labels: str, numbers: tuple[str, ...] | None
+    shared: Path, tmp_path: Path, run: Run, *, labels: str, numbers: tuple[str, ...] | None, backend: str
 ) -> None:
     folder = shared / "cases/open/A30"
     card = tmp_path / "model.yaml"
     card.write_text(
         f"format: 1\nname: x\nnetwork: {folder}/model.onnx\nlabels_file: {folder}/labels_{labels}.txt\n"
     )
-    answer = run(tmp_path, pictures(folder))
+    answer = run(tmp_path, pictures(folder), "--backend", backend)
     if numbers is None:
         assert_exactly(expectation(folder), answer.lines)
         assert PASS in judge(folder, as_results(answer.lines), tmp_path, "model.onnx")
@@ -179,6 +184,14 @@ def test_a_label_file_that_does_not_fit_the_head_is_refused_with_both_numbers(
     assert answer.error.startswith(f"{card}:4:14: labels_file: ")
     for number in numbers:
         assert f" {number} " in answer.error
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_twelve_bits_in_sixteen_give_no_false_box_and_a_warning(shared: Path, run: Run, backend: str) -> None:
+    folder = shared / "cases/open/A45"
+    answer = run(folder / "model.onnx", [folder / "twelve_in_16.png"], "--backend", backend)
+    assert answer.lines[0]["detections"] == []
+    assert any("nearly black" in warning and "12-bit" in warning for warning in answer.lines[0]["warnings"])
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
