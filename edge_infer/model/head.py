@@ -30,6 +30,10 @@ class Unclear:
     """A sentence without an end."""
     fitting: tuple[str, ...] = ()
     """Decoders that all fit."""
+    key: str = "decoder"
+    """Of the card: what has to be said."""
+    advice: str = ""
+    """What to say there; empty: one of the decoders."""
 
 
 def grid_cells(size: tuple[int, int]) -> set[int]:
