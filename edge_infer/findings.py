@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,7 +71,11 @@ class Grid:
 def _covered(count: int, start: float, end: float) -> NDArray[np.float64]:
     """(count,) how much of each i..i+1 lies in start..end."""
     left = np.arange(count)
-    return np.maximum(np.minimum(left + 1, end) - np.maximum(left, start), 0)
+    return np.asarray(np.maximum(np.minimum(left + 1, end) - np.maximum(left, start), 0), np.float64)
+
+
+def _tuples(points: NDArray[np.float32]) -> tuple[Any, ...]:
+    return tuple(map(tuple, points.tolist()))
 
 
 def _whole(box: Box, width: int, height: int) -> tuple[int, int, int, int]:
@@ -145,27 +150,20 @@ class Detections:
         for index, (box, score, class_id, label) in enumerate(
             zip(self.boxes.tolist(), self.scores.tolist(), self.class_ids.tolist(), self.labels, strict=True)
         ):
-            one = Detection(label, class_id, score, (box[0], box[1], box[2], box[3]))
-            yield replace(one, **self._more(index)) if self._has_more else one
-
-    @property
-    def _has_more(self) -> bool:
-        return any(each is not None for each in (self.corners, self.keypoints, self.masks))
-
-    def _more(self, index: int) -> dict[str, object]:
-        more: dict[str, object] = {}
-        if self.corners is not None and self.angles is not None:
-            more["corners"] = tuple(map(tuple, self.corners[index].tolist()))
-            more["angle"] = float(self.angles[index])
-        if self.keypoints is not None:
-            more["keypoints"] = tuple(map(tuple, self.keypoints[index].tolist()))
-        if self.masks is not None:
-            more["mask"] = self.masks[index]
-        return more
+            yield Detection(
+                label,
+                class_id,
+                score,
+                (box[0], box[1], box[2], box[3]),
+                corners=None if self.corners is None else _tuples(self.corners[index]),
+                angle=None if self.angles is None else float(self.angles[index]),
+                keypoints=None if self.keypoints is None else _tuples(self.keypoints[index]),
+                mask=None if self.masks is None else self.masks[index],
+            )
 
     @property
     def areas(self) -> NDArray[np.float64]:
-        """(N,) square pixels of the frame: of the mask where there is one, of the oriented box, of the box."""
+        """(N,) square pixels of the frame: of the mask, else of the oriented box, else of the box."""
         if self.masks is not None:
             return np.array([mask.area for mask in self.masks], np.float64)
         if self.corners is not None:

@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge_infer.backends import Backend, BackendSettings
-from edge_infer.decoders import DECODERS, Decoder
+from edge_infer.decoders import DECODERS, TASK_DECODERS, Decoder, decoder_name
 from edge_infer.errors import BackendError, ModelError
 from edge_infer.findings import Findings
 from edge_infer.model.card import ModelCard
+from edge_infer.model.extra_inputs import is_known, value_of
 from edge_infer.preprocess import Preprocess
 from edge_infer.registry import resolve
 from edge_infer.result import Device, ModelIdentity
@@ -45,8 +46,15 @@ class Network:
         self.runtime = backend.version
         self._backend = backend
         self._input = picture.name
+        self._others = {
+            spec.name: value_of(spec, picture.height, picture.width)
+            for spec in backend.inputs
+            if spec is not picture
+        }
         self._preprocess = Preprocess(card.input, picture)
-        decoder: Callable[[ModelCard, tuple[TensorSpec, ...]], Decoder] = resolve(DECODERS, card.decoder)
+        decoder: Callable[[ModelCard, tuple[TensorSpec, ...]], Decoder] = resolve(
+            TASK_DECODERS | DECODERS, decoder_name(card)
+        )
         self._decoder = decoder(card, backend.outputs)
 
     @classmethod
@@ -67,7 +75,7 @@ class Network:
         start = time.perf_counter()
         tensor, transform = self._preprocess(pixels, region)
         prepared = time.perf_counter()
-        outputs = self._backend.infer({self._input: tensor})
+        outputs = self._backend.infer({self._input: tensor, **self._others})
         answered = time.perf_counter()
         findings = self._decoder.decode(outputs, transform)
         end = time.perf_counter()
@@ -83,7 +91,7 @@ class Network:
 def _picture(card: ModelCard, backend: Backend) -> PictureSpec:
     """The input that takes the picture; every other one is a question nobody answered."""
     pictures = [spec for spec in backend.inputs if isinstance(spec, PictureSpec)]
-    others = [spec.name for spec in backend.inputs if not isinstance(spec, PictureSpec)]
+    others = [spec.name for spec in backend.inputs if not (isinstance(spec, PictureSpec) or is_known(spec))]
     if others:
         raise ModelError(
             f"{card.network}: nobody knows what to feed to the network's inputs {', '.join(others)}",

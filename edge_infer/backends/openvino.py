@@ -107,7 +107,7 @@ class OpenVinoBackend:
             try:
                 # share_outputs would give views that the next picture overwrites
                 answers = request.infer(
-                    [tensors[self.inputs[0].name]], share_inputs=True, share_outputs=False
+                    [tensors[spec.name] for spec in self.inputs], share_inputs=True, share_outputs=False
                 )
             except _FAILURES as error:
                 raise BackendError(f"OpenVINO failed on {self.running}: {reason(error)}") from error

@@ -53,6 +53,13 @@ class AnomalyCard:
     threshold: float = 0.5
     min: float = 0
     max: float = 1
+    own_map: tuple[float, float, float] | None = None
+    """threshold, min, max of the map where it is normalised apart from the score."""
+
+    @property
+    def of_map(self) -> tuple[float, float, float]:
+        """threshold, min, max."""
+        return self.own_map or (self.threshold, self.min, self.max)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +78,7 @@ class ModelCard:
     network: Path
     """Absolute path of the .onnx or .xml file."""
     sha256: str
-    """Of the network file."""
+    """Of the network file and, behind it, of the files that hold its weights, by name."""
     task: Task
     decoder: str
     """A name in ``DECODERS``."""
@@ -87,6 +94,11 @@ class ModelCard:
     nms_iou: float = 0.45
     max_detections: int = 300
     anomaly: AnomalyCard | None = None
+    """None: the network normalises its score itself."""
+    keypoints: tuple[int, int] | None = None
+    """pose: how many points an object has, and how many numbers each (3: with its visibility)."""
+    logits: bool | None = None
+    """classify, semantic: a softmax (a sigmoid for one channel) is left to do; None: the values must tell."""
     golden: tuple[GoldenImage, ...] = ()
     license: str | None = None
     origins: Mapping[str, Origin] = field(default_factory=lambda: MappingProxyType({}))

@@ -9,7 +9,13 @@ from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
 from edge_infer.errors import ModelError
-from edge_infer.model.network_file import NetworkFile, damaged, refuse_what_is_no_network, sha256
+from edge_infer.model.network_file import (
+    MOVES_VALUES,
+    NetworkFile,
+    damaged,
+    refuse_what_is_no_network,
+    sha256,
+)
 from edge_infer.tensor import TensorSpec
 
 _NEWEST_IR = 11
@@ -46,6 +52,10 @@ def read_ir(path: Path) -> NetworkFile:
         edge.get("to-layer"): (edge.get("from-layer"), edge.get("from-port")) for edge in root.iter("edge")
     }
     results = [layer for layer in layers if layer.get("type") == "Result"]
+    outputs = tuple(
+        _output(path, index, layer, names.get(edges.get(layer.get("id"), ("", "")), ()))
+        for index, layer in enumerate(results)
+    )
     info = root.find("./rt_info")
     return NetworkFile(
         path=path,
@@ -53,13 +63,32 @@ def read_ir(path: Path) -> NetworkFile:
         sha256=sha256(path, weights),
         written_for=f"OpenVINO IR {version}",
         inputs=tuple(_input(path, layer) for layer in layers if layer.get("type") == "Parameter"),
-        outputs=tuple(
-            _output(path, index, layer, names.get(edges.get(layer.get("id"), ("", "")), ()))
-            for index, layer in enumerate(results)
+        outputs=outputs,
+        last=MappingProxyType(
+            {
+                output.name: _last_operation(result, layers, root)
+                for output, result in zip(outputs, results, strict=True)
+            }
         ),
         exporter=_beside(path) or _entries(info, "framework"),
         model_info=_entries(info, "model_info"),
     )
+
+
+def _last_operation(result: Element, layers: list[Element], root: Element) -> str:
+    by_id = {layer.get("id"): layer for layer in layers}
+    # an operation's first input is what it moves around; the others say how
+    first = {
+        edge.get("to-layer"): edge.get("from-layer")
+        for edge in root.iter("edge")
+        if edge.get("to-port", "0") == "0"
+    }
+    layer: Element | None = result
+    for _ in layers:
+        if layer is None or layer.get("type") not in MOVES_VALUES:
+            break
+        layer = by_id.get(first.get(layer.get("id")))
+    return layer.get("type", "") if layer is not None else ""
 
 
 def _parse(path: Path) -> Element:

@@ -13,6 +13,14 @@ from edge_infer.errors import ModelError
 from edge_infer.tensor import TensorSpec
 
 _LFS_POINTER = b"version https://git-lfs"
+MOVES_VALUES = frozenset(
+    {
+        "Cast", "Convert", "DequantizeLinear", "Dropout", "FakeQuantize", "Flatten", "Identity", "Interpolate",
+        "QuantizeLinear", "Reshape", "Resize", "Result", "Squeeze", "Transpose", "Unsqueeze", "Upsample",
+    }
+)  # fmt: skip
+"""Operations of either format behind which values are what they were."""
+
 _COPY_AGAIN = "copy or export it again"
 
 
@@ -29,6 +37,8 @@ class NetworkFile:
     """What a runtime must know to run it: ``ONNX opset 17`` or ``OpenVINO IR 11``."""
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
+    last: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """Output -> the operation that computes it, those that only move values around left out."""
     exporter: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
     """What the exporter wrote beside the graph: metadata_props, metadata.yaml or rt_info/framework."""
     model_info: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))

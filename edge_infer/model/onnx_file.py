@@ -8,7 +8,13 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from edge_infer.errors import ModelError
-from edge_infer.model.network_file import NetworkFile, damaged, refuse_what_is_no_network, sha256
+from edge_infer.model.network_file import (
+    MOVES_VALUES,
+    NetworkFile,
+    damaged,
+    refuse_what_is_no_network,
+    sha256,
+)
 from edge_infer.tensor import TensorSpec
 
 if TYPE_CHECKING:
@@ -57,8 +63,21 @@ def _read(path: Path) -> NetworkFile:
         written_for=f"ONNX opset {opset}",
         inputs=tuple(_spec(path, value) for value in model.graph.input if value.name not in constants),
         outputs=tuple(_spec(path, value) for value in model.graph.output),
+        last=MappingProxyType(_last_operations(model.graph)),
         exporter=MappingProxyType({entry.key: entry.value for entry in model.metadata_props}),
     )
+
+
+def _last_operations(graph: GraphProto) -> dict[str, str]:
+    made_by = {name: node for node in graph.node for name in node.output}
+    last = {}
+    for output in graph.output:
+        node = made_by.get(output.name)
+        while node is not None and node.op_type in MOVES_VALUES and node.input:
+            node = made_by.get(node.input[0])
+        if node is not None:
+            last[output.name] = node.op_type
+    return last
 
 
 def _refuse_damaged_texts(path: Path, model: ModelProto) -> None:

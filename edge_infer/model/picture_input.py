@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from edge_infer.model.card import Color, InputCard, Layout
+from edge_infer.model.card import Color, InputCard, Layout, Resize
 from edge_infer.model.card_file import InputFile
 from edge_infer.model.choices import Choices
+from edge_infer.model.extra_inputs import is_known
 from edge_infer.model.head import shapes
 from edge_infer.model.told import Told
 from edge_infer.model.usual import Usual
@@ -29,6 +30,11 @@ class PictureInput:
         self._spec = self._picture_input()
         self._layout = self._layout_of(self._spec)
         choices.stop_if_wrong()
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """Names of the inputs beside the picture."""
+        return tuple(spec.name for spec in self._inputs if spec is not self._spec)
 
     def network_size(self) -> tuple[int, int]:
         """height, width of the network's input; ConfigError or ModelError where nothing tells it."""
@@ -75,7 +81,7 @@ class PictureInput:
                 "input.interpolation", written.interpolation, None, usual.interpolation
             ),
             align=self._choices.pick("input.align", written.align, None, usual.align),
-            crop=self._choices.pick("input.crop", written.crop, None, None),
+            crop=self._choices.pick("input.crop", written.crop, None, self._cut(size, resize)),
             graph_crop=self._choices.pick("input.graph_crop", written.graph_crop, None, None),
             pad_value=self._choices.pick(
                 "input.pad_value", written.pad_value, told.pad_value, usual.pad_value
@@ -95,12 +101,19 @@ class PictureInput:
             )
         return card
 
+    def _cut(self, size: tuple[int, int], resize: Resize) -> tuple[int, int] | None:
+        """What the network takes of a picture that is resized to more than that."""
+        height, width = self._fixed()
+        if resize != "center_crop" or height is None or width is None or (height, width) == size:
+            return None
+        return height, width
+
     def _picture_input(self) -> TensorSpec:
         inputs = self._inputs
         pictures = [spec for spec in inputs if len(spec.shape) == 4]
         if not pictures:
             self._choices.unusable(f"no input takes a picture: {shapes(inputs) or 'it has none'}")
-        unknown = [spec for spec in inputs if spec is not pictures[0]]
+        unknown = [spec for spec in inputs if spec is not pictures[0] and not is_known(spec)]
         if unknown:
             self._choices.unusable(
                 f"nobody knows what to feed to the network's inputs {shapes(unknown)}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from edge_infer.model.card import Color, Resize, Task
+from edge_infer.model.card import AnomalyCard, Color, Resize, Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,3 +31,6 @@ class Told:
     std: tuple[float, ...] | None = None
     score_threshold: float | None = None
     nms_iou: float | None = None
+    keypoints: tuple[int, int] | None = None
+    """How many, and how many numbers each."""
+    anomaly: AnomalyCard | None = None

@@ -44,6 +44,10 @@ USUAL = {
     ),
     "fastestdet": Usual(resize="stretch", interpolation="area", color="bgr"),
     "yunet": Usual(align="top_left", pad_value=0, color="bgr", scale=1, labels=("face",)),
+    # their references resize with PIL or torchvision, which smooth what they shrink
+    "classify": Usual(resize="center_crop", interpolation="antialias"),
+    "anomaly": Usual(resize="stretch", interpolation="antialias"),
+    "semantic": Usual(resize="stretch"),
     "ultraface": Usual(resize="stretch", scale=1, mean=(127.0,), std=(128.0,), labels=("face",)),
 }
 """Decoder -> what is usual; every other decoder: ``Usual()``."""
