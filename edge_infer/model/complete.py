@@ -86,6 +86,8 @@ class Completion:
         if written is None and self._written.decoder in WHOLE_PICTURE:
             # each of these decoders has one task, of its own name
             told = cast("Task", self._written.decoder)
+        elif written is None and self._written.decoder in MULTI:
+            told = "detect"
         if written is None and told is None:
             by_id, _ = self._named()
             shaped = tell_task(self._network.outputs, size, None if by_id is None else len(by_id))

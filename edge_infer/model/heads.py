@@ -55,11 +55,14 @@ def tell_head(
     else:
         possible = _possible(rows.shape[1], rows.shape[2], grid_cells(size), told)
     fitting = [head for head in possible if fits(head, classes, background)]
-    if not fitting and rows is None:
-        grid = read_as("fastestdet", seen)
+    # of two readings the one whose family has that background
+    fitting = [head for head in fitting if head.background == background] or fitting
+    grid = read_as("fastestdet", seen) if rows is None and not possible else None
+    if isinstance(grid, Head):
         # a map of classes has the same shape: only the number of labels tells
-        if isinstance(grid, Head) and classes is not None and fits(grid, classes, background):
+        if classes is not None and fits(grid, classes, background):
             return grid
+        return Unclear(f"{where} may be a grid of {grid.classes} classes or a map", ("fastestdet",))
     return _only_one(fitting or possible, where)
 
 
