@@ -15,8 +15,9 @@ from edge_infer.tensor import TensorSpec
 _LFS_POINTER = b"version https://git-lfs"
 MOVES_VALUES = frozenset(
     {
-        "Cast", "Convert", "DequantizeLinear", "Dropout", "FakeQuantize", "Flatten", "Identity", "Interpolate",
-        "QuantizeLinear", "Reshape", "Resize", "Result", "Squeeze", "Transpose", "Unsqueeze", "Upsample",
+        "Cast", "Convert", "DequantizeLinear", "Dropout", "FakeQuantize", "Flatten", "Identity",
+        "Interpolate", "QuantizeLinear", "Reshape", "Resize", "Result", "Squeeze", "Transpose",
+        "Unsqueeze", "Upsample",
     }
 )  # fmt: skip
 """Operations of either format behind which values are what they were."""
@@ -42,7 +43,7 @@ class NetworkFile:
     exporter: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
     """What the exporter wrote beside the graph: metadata_props, metadata.yaml or rt_info/framework."""
     model_info: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """OpenVINO's rt_info/model_info."""
+    """What Model API writes: rt_info/model_info of an IR, ``model_info KEY`` of an ONNX file."""
 
 
 def read_network(path: Path) -> NetworkFile:
