@@ -78,7 +78,7 @@ class Completion:
             golden=tuple(GoldenImage(golden.image, golden.expect) for golden in written.golden),
             license=choices.pick("license", written.license, None, None),
             origins=MappingProxyType(choices.origins),
-            warnings=tuple(choices.warnings),
+            warnings=(*choices.warnings, *(self._told.warnings or ())),
         )
 
     def _tell_task(self, size: tuple[int, int]) -> Task:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
@@ -74,13 +75,17 @@ def refuse_what_is_no_network(path: Path) -> None:
         size = path.stat().st_size
         with path.open("rb") as file:
             start = file.read(512)
+            # weights may well begin with zeros
+            empty = not start.strip(b"\0") and not any(
+                block.strip(b"\0") for block in iter(partial(file.read, 1 << 20), b"")
+            )
     except FileNotFoundError as error:
         raise ModelError(f"{path} does not exist", hint="check the path, or export the network") from error
     except OSError as error:
         raise ModelError(
             f"cannot read {path}: {error.strerror}", hint="check the path and the file's rights"
         ) from error
-    if not start.strip(b"\0"):
+    if empty:
         what = "is empty (0 bytes)" if size == 0 else f"holds only zeros ({size:,} bytes)"
         raise ModelError(f"{path} {what}", hint=_COPY_AGAIN)
     if start.startswith(_LFS_POINTER):

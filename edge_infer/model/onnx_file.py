@@ -20,6 +20,8 @@ from edge_infer.tensor import TensorSpec
 if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, TensorProto, ValueInfoProto
 
+# Model API's path of keys, written with spaces
+_MODEL_INFO = "model_info "
 _ONNX_DOMAINS = ("", "ai.onnx")
 
 
@@ -65,6 +67,13 @@ def _read(path: Path) -> NetworkFile:
         outputs=tuple(_spec(path, value) for value in model.graph.output),
         last=MappingProxyType(_last_operations(model.graph)),
         exporter=MappingProxyType({entry.key: entry.value for entry in model.metadata_props}),
+        model_info=MappingProxyType(
+            {
+                entry.key.removeprefix(_MODEL_INFO): entry.value
+                for entry in model.metadata_props
+                if entry.key.startswith(_MODEL_INFO)
+            }
+        ),
     )
 
 

@@ -50,7 +50,7 @@ class PictureInput:
                 )
                 self._choices.stop_if_wrong()
             wished = (0, 0)
-        return height or _rounded(wished[0]), width or _rounded(wished[1])
+        return height or self._rounded(wished[0]), width or self._rounded(wished[1])
 
     def card(self, usual: Usual) -> InputCard:
         """Mistakes go to the choices; ConfigError or ModelError only where nothing can follow."""
@@ -80,7 +80,7 @@ class PictureInput:
             interpolation=self._choices.pick(
                 "input.interpolation", written.interpolation, None, usual.interpolation
             ),
-            align=self._choices.pick("input.align", written.align, None, usual.align),
+            align=self._choices.pick("input.align", written.align, told.align, usual.align),
             crop=self._choices.pick("input.crop", written.crop, None, self._cut(size, resize)),
             graph_crop=self._choices.pick("input.graph_crop", written.graph_crop, None, None),
             pad_value=self._choices.pick(
@@ -182,13 +182,23 @@ class PictureInput:
                 )
             return self._choices.pick("input.size", None, (height, width), (0, 0))
         wished = self._choices.pick("input.size", written, self._told.size, (0, 0))
+        if self._told.size_is_exact and self._told.size not in (None, wished):
+            self._choices.wrong(
+                ("input", "size"),
+                f"{list(wished)} given, but the network brings every picture to "
+                f"{self._told.size}",
+                "leave `size` out",
+            )
         # heads with grids refuse other sizes, deep inside and only when the first frame comes
-        rounded = tuple(side or _rounded(wish) for side, wish in zip(fixed, wished, strict=True))
+        rounded = tuple(side or self._rounded(wish) for side, wish in zip(fixed, wished, strict=True))
         if rounded != wished:
             self._choices.warnings.append(
                 f"the input size {list(wished)} became {list(rounded)}: sizes are multiples of {_STRIDE}"
             )
         return rounded[0], rounded[1]
+
+    def _rounded(self, side: int) -> int:
+        return side if self._told.size_is_exact else -(-side // _STRIDE) * _STRIDE
 
     def _channels(
         self,
@@ -205,10 +215,6 @@ class PictureInput:
                 f"write {count} or 1",
             )  # fmt: skip
         return tuple(map(float, values * count if len(values) == 1 else values))
-
-
-def _rounded(side: int) -> int:
-    return -(-side // _STRIDE) * _STRIDE
 
 
 def _usual_normalisation(
