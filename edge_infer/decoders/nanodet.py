@@ -82,7 +82,7 @@ class NanoDet:
                 f"{self._card.network}: the network answered {sides.shape[1]} values for the four sides",
                 hint="correct labels or decoder in the model card",
             )
-        spread = sides.reshape(len(sides), 4, -1).astype(np.float64)
+        spread = sides.reshape(len(sides), 4, sides.shape[1] // 4).astype(np.float64)
         raised = np.exp(spread - spread.max(axis=2, keepdims=True, initial=-np.inf))
         share = raised / raised.sum(axis=2, keepdims=True)
         return np.asarray(share @ np.arange(spread.shape[2], dtype=np.float64))

@@ -88,7 +88,7 @@ class _Rows:
         self._card = card
         self._name = output.name
         score_first = plain(output.name).endswith(_SCORE_BEFORE_CLASS)
-        self._columns = [1, 2, 3, 4, 5, 6] if score_first else [1, 2, 3, 4, 6, 5]
+        self._columns = [1, 2, 3, 4, 5, 6, 0] if score_first else [1, 2, 3, 4, 6, 5, 0]
 
     def rows(self, outputs: Mapping[str, Tensor]) -> Rows:
         rows = matrix(outputs[self._name])
@@ -98,7 +98,7 @@ class _Rows:
                 f"the decoder {self._card.decoder} needs {_COLUMNS}",
                 hint="correct decoder in the model card",
             )
-        # of a batch the first picture is ours; a NaN there must be counted
+        # of a batch the first picture is ours; a NaN there is kept to be counted
         return rows[~(rows[:, 0] >= 1)][:, self._columns]
 
 
