@@ -19,6 +19,7 @@ from edge_infer.backends.common import (
     reason,
     refuse_misfits,
 )
+from edge_infer.backends.npu import compile_apart, obstacles
 from edge_infer.errors import BackendError, ModelError
 from edge_infer.model.card import ModelCard
 from edge_infer.model.ir_file import output_name
@@ -65,13 +66,7 @@ class OpenVinoBackend:
         _refuse_absent(core, device)
         network = _read(core, card)
         picture = _fold_preprocessing(card, network)
-        try:
-            compiled = core.compile_model(network, device.upper(), _hints(device, precision))
-        except _FAILURES as error:
-            raise BackendError(
-                f"OpenVINO cannot run {card.network} on {device}: {reason(error)}",
-                hint=f"devices on this machine: {', '.join(core.available_devices)}",
-            ) from error
+        compiled = _compile(core, card, network, device.upper(), _hints(device, precision))
         self.inputs: tuple[TensorSpec, ...] = tuple(
             picture if _is_picture(card, port) else _spec(index, port)
             for index, port in enumerate(compiled.inputs)
@@ -150,6 +145,43 @@ def _core() -> openvino.Core:
     return core
 
 
+def npu_obstacles(card: ModelCard) -> tuple[str, ...]:
+    """Why the card's network could not run on an NPU, here or elsewhere; nothing: it could.
+
+    ModelError where the file cannot be used, BackendError where OpenVINO is not there.
+    """
+    network = _read(_core(), card)
+    _fold_preprocessing(card, network)
+    return obstacles(network)
+
+
+def _compile(
+    core: openvino.Core, card: ModelCard, network: openvino.Model, device: str, hints: Mapping[str, str]
+) -> openvino.CompiledModel:
+    try:
+        accelerator = _npu_of(core, device)
+        if accelerator is None:
+            return core.compile_model(network, device, hints)
+        if why := obstacles(network):
+            raise BackendError(f"{card.network} cannot run on {accelerator}: {'; '.join(why)}")
+        compiled = compile_apart(core, network, accelerator, hints)
+        # a virtual device compiles again by itself, now that it is known to survive
+        return compiled if device == accelerator else core.compile_model(network, device, hints)
+    except _FAILURES as error:
+        raise BackendError(
+            f"OpenVINO cannot run {card.network} on {device}: {reason(error)}",
+            hint=f"devices on this machine: {', '.join(core.available_devices)}",
+        ) from error
+
+
+def _npu_of(core: openvino.Core, device: str) -> str | None:
+    """The NPU that a device may compile for."""
+    kind, _, named = device.partition(":")
+    names = named.split(",") if named else core.available_devices if kind == "AUTO" else [device]
+    plain = [name.partition("(")[0].strip() for name in names]
+    return next((name for name in plain if name.partition(".")[0] == _NPU), None)
+
+
 def _version() -> str:
     import openvino
 
@@ -209,13 +241,25 @@ def _read(core: openvino.Core, card: ModelCard) -> openvino.Model:
         port = _picture_port(card, network)
         shape = picture_shape(card, _spec(0, port))
         if port.partial_shape != PartialShape(list(shape)):
-            network.reshape({port: PartialShape(list(shape))})
+            network.reshape({port: PartialShape(list(shape)), **_one_of_each(card, network)})
     except _FAILURES as error:
         raise ModelError(
             f"OpenVINO cannot use {card.network}: {reason(error)}",
             hint="export it again, or try the other backend",
         ) from error
     return network
+
+
+def _one_of_each(card: ModelCard, network: openvino.Model) -> dict[Any, Any]:
+    """The inputs beside the picture for a batch of one."""
+    from openvino import PartialShape
+
+    others = [port for port in network.inputs if not _is_picture(card, port)]
+    return {
+        port: PartialShape([1, *list(port.partial_shape)[1:]])
+        for port in others
+        if len(port.partial_shape) and port.partial_shape[0].is_dynamic
+    }
 
 
 def _picture_port(card: ModelCard, network: openvino.Model) -> Any:

@@ -50,10 +50,11 @@ def inspect(path: Path, *, as_json: bool, verify: bool) -> int:
     card = load_model(path)
     network = read_network(card.network)
     checks = [_verify(card, name) for name in sorted(BACKENDS)] if verify else []
+    npu = _npu(card)
     if as_json:
-        click.echo(json.dumps(_as_json(card, network, checks), allow_nan=False))
+        click.echo(json.dumps(_as_json(card, network, npu, checks), allow_nan=False))
     else:
-        _print_text(card, network, checks)
+        _print_text(card, network, npu, checks)
     return 0 if all(check["ok"] for check in checks) else 1
 
 
@@ -138,7 +139,20 @@ def _tensors(specs: Sequence[TensorSpec]) -> list[dict[str, Any]]:
     return [{"name": spec.name, "shape": list(spec.shape), "dtype": spec.dtype} for spec in specs]
 
 
-def _as_json(card: ModelCard, network: NetworkFile, checks: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _npu(card: ModelCard) -> dict[str, Any]:
+    """Whether the network could run on an NPU; nothing is compiled, and none need be here."""
+    from edge_infer.backends.openvino import npu_obstacles
+
+    try:
+        why_not = list(npu_obstacles(card))
+    except EdgeInferError as error:
+        why_not = [str(error)]
+    return {"possible": not why_not, "why_not": why_not}
+
+
+def _as_json(
+    card: ModelCard, network: NetworkFile, npu: dict[str, Any], checks: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
     answer: dict[str, Any] = {
         "network": str(card.network),
         "sha256": card.sha256,
@@ -147,13 +161,16 @@ def _as_json(card: ModelCard, network: NetworkFile, checks: Sequence[dict[str, A
         "outputs": _tensors(network.outputs),
         "values": {key: {"value": value, "from": origin} for key, value, origin in _values(card)},
         "warnings": list(card.warnings),
+        "npu": npu,
     }
     if checks:
         answer["backends"] = list(checks)
     return answer
 
 
-def _print_text(card: ModelCard, network: NetworkFile, checks: Sequence[dict[str, Any]]) -> None:
+def _print_text(
+    card: ModelCard, network: NetworkFile, npu: dict[str, Any], checks: Sequence[dict[str, Any]]
+) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -173,6 +190,8 @@ def _print_text(card: ModelCard, network: NetworkFile, checks: Sequence[dict[str
     console.print(table)
     for warning in card.warnings:
         console.print(Text(f"guess: {warning}"))
+    could = "it could run on one (fixed sizes, batch of 1, no NMS inside)"
+    console.print(Text(f"NPU: {could if npu['possible'] else 'no: ' + '; '.join(npu['why_not'])}"))
     for check in checks:
         console.print(Text(_check_line(check)))
 

@@ -55,6 +55,7 @@ def test_every_value_is_told_with_where_it_comes_from(folder: Path, run: Run) ->
     assert rows["input.pad_value"] == ["114", "default"]
     assert "ONNX opset 17" in out
     assert "output output0: float32 1 x 3 x 6" in out
+    assert "NPU: it could run on one" in out
 
 
 def test_json_is_one_object_with_the_same(folder: Path, run: Run) -> None:
@@ -62,6 +63,7 @@ def test_json_is_one_object_with_the_same(folder: Path, run: Run) -> None:
     assert (code, error) == (0, "")
     answer = json.loads(out)
     assert answer["values"]["input.color"] == {"value": "bgr", "from": "card"}
+    assert answer["npu"] == {"possible": True, "why_not": []}
     assert answer["values"]["score_threshold"] == {"value": 0.25, "from": "default"}
     assert answer["inputs"] == [{"name": "picture", "shape": [1, 3, 64, 64], "dtype": "float32"}]
     assert len(answer["sha256"]) == 64
@@ -151,3 +153,10 @@ def test_a_golden_picture_in_which_nothing_is_found_is_said(folder: Path, tmp_pa
     code, _, error = run(folder / "model.onnx", grey, command="golden")
     assert code == 78
     assert "write a model.yaml beside the network" in error
+
+
+def test_what_keeps_a_network_from_an_npu_is_told(tmp_path: Path, run: Run) -> None:
+    networks.spot(tmp_path / "m.onnx", (4, 3, 64, 64), metadata=networks.ultralytics(["a"], end2end="True"))
+    code, out, _ = run(tmp_path / "m.onnx")
+    assert code == 0
+    assert "NPU: no: its batch is fixed at 4, an NPU takes 1" in out
