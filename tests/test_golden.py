@@ -283,3 +283,43 @@ def test_an_expectation_is_read_as_it_was_written(model: Path, picture: Path) ->
     _, (one,) = write(model, [picture])
     expected = Expectation.read(one.expect)
     assert Expectation.model_validate_json(expected.text()) == expected
+
+
+@pytest.mark.parametrize("backend", sorted(BACKENDS))
+@pytest.mark.parametrize("case", ["A08", "A10", "A12", "A14", "A37", "A39"])
+def test_corners_masks_key_points_and_anomalies_are_held_too(
+    shared: Path, tmp_path: Path, case: str, backend: str
+) -> None:
+    folder = shared / "cases/open" / case
+    for name in ("model.onnx", "metadata.json"):
+        if (folder / name).exists():
+            shutil.copyfile(folder / name, tmp_path / name)
+    expected = json.loads((folder / "expected.json").read_text())
+    labels = f"labels: [{', '.join(expected['labels'])}]\n" if expected.get("labels") else ""
+    (tmp_path / "model.yaml").write_text(f"format: 1\nname: x\nnetwork: model.onnx\n{labels}")
+    _, written = write(tmp_path, [folder / image["file"] for image in expected["images"][:2]])
+    assert all(one.found for one in written if "empty" not in one.image.name)
+    assert report(tmp_path, backend).problems == ()
+
+    # whatever number is changed far enough, in whatever part, it is noticed
+    file = next(one.expect for one in written if one.found)
+    whole = json.loads(file.read_text())
+    for kind in {"detections", "classes", "anomaly"} & whole.keys():
+        entry = whole[kind][0] if isinstance(whole[kind], list) else whole[kind]
+        for key, value in entry.items():
+            if key in ("label", "class_id", "angle", "is_anomalous"):
+                continue
+            entry[key] = changed(value)
+            file.write_text(json.dumps(whole))
+            assert report(tmp_path, backend).problems, f"{kind}.{key}"
+            entry[key] = value
+
+
+def changed(value: Any) -> Any:
+    if isinstance(value, float):
+        return value - 0.01
+    if value and isinstance(value[0], list):
+        return [[part + 30 for part in value[0]], *value[1:]]
+    if isinstance(value[0], int):
+        return [value[0] + 5000, value[1], value[2] - 5000, *value[3:]]
+    return [part + 30 for part in value]
