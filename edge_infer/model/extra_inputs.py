@@ -39,6 +39,7 @@ def is_known(spec: TensorSpec) -> bool:
 
 def value_of(spec: TensorSpec, height: int, width: int) -> Tensor:
     """What to feed to a known input of a network that takes pictures of ``height`` x ``width``."""
-    shape = tuple(side or 1 for side in spec.shape)
     values = np.array(_KNOWN[plain(spec.name)](height, width), spec.dtype)
+    # a free last side is as long as the values, every other one is the batch
+    shape = (*(side or 1 for side in spec.shape[:-1]), *(side or len(values) for side in spec.shape[-1:]))
     return np.broadcast_to(values if shape else values[0], shape).copy()

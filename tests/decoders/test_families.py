@@ -421,7 +421,8 @@ def test_nanodet_plus_counts_from_the_corner_of_a_cell_and_has_four_strides() ->
     for side in range(4):
         rows[0, 21, 3 + 8 * side + side + 1] = 50
     ((label, score, box),) = _found(_card("nanodet"), {"output": rows})
-    assert (label, score) == ("tear", pytest.approx(0.9))
+    assert label == "tear"
+    assert score == pytest.approx(0.9)
     assert box == pytest.approx(_in_frame([8 - 8, 8 - 16, 8 + 24, 8 + 32]), abs=1e-3)
 
 

@@ -27,7 +27,7 @@ TRANSFORM = stretch(WIDTH, HEIGHT).transform((0, 0, 400, 300), 400, 300)
 BOXES = np.array([[10, 20, 50, 60], [70, 10, 90, 30], [100, 50, 180, 90]], np.float32)
 SCORES = np.array([0.9, 0.8, 0.7], np.float32)
 CLASSES = np.array([2, 0, 1])
-EXPECTED = [
+EXPECTED: list[tuple[str, float, list[float]]] = [
     ("foreign object", 0.9, [20, 60, 100, 180]),
     ("cap", 0.8, [140, 30, 180, 90]),
     ("tear", 0.7, [200, 150, 360, 270]),
