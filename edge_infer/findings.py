@@ -35,53 +35,42 @@ class Grid:
 
     def on_frame(self, width: int, height: int, outside: float = 0.0) -> NDArray[np.float32]:
         """(height, width) float32, linear between the values; ``outside`` where they say nothing."""
-        import cv2  # a rule that is only checked needs no OpenCV
-
-        # OpenCV measures a pixel at its whole number, we in its middle
-        back = np.array(
-            [
-                [self.scale_x, 0, self.shift_x + (self.scale_x - 1) / 2],
-                [0, self.scale_y, self.shift_y + (self.scale_y - 1) / 2],
-            ]
-        )
         spread = np.full((height, width), outside, np.float32)
-        x1, y1, x2, y2 = _whole(self.inside, width, height)
+        x1, y1, x2, y2 = self._pixels
+        x1, y1, x2, y2 = max(x1, 0), max(y1, 0), min(x2, width), min(y2, height)
         if x1 < x2 and y1 < y2:
             # only the part that counts: a mask is small, a frame is not
-            back[:, 2] += back[:, 0] * x1 + back[:, 1] * y1
-            spread[y1:y2, x1:x2] = cv2.warpAffine(
-                self.values,
-                back,
-                (x2 - x1, y2 - y1),
-                flags=cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP,
-                borderMode=cv2.BORDER_REPLICATE,
-            )
+            spread[y1:y2, x1:x2] = self._spread(x1, y1, x2, y2)
         return spread
 
     @property
-    def area(self) -> float:
-        """Square pixels of the frame, inside, where the values are above 0."""
-        x1, y1, x2, y2 = self.inside
-        height, width = self.values.shape
-        across = _covered(width, x1 * self.scale_x + self.shift_x, x2 * self.scale_x + self.shift_x)
-        down = _covered(height, y1 * self.scale_y + self.shift_y, y2 * self.scale_y + self.shift_y)
-        return float(down @ (self.values > 0) @ across) / (self.scale_x * self.scale_y)
+    def area(self) -> int:
+        """Pixels of the frame where the values are above 0."""
+        x1, y1, x2, y2 = self._pixels
+        return int(np.count_nonzero(self._spread(x1, y1, x2, y2) > 0)) if x1 < x2 and y1 < y2 else 0
 
+    @property
+    def _pixels(self) -> tuple[int, int, int, int]:
+        """Those of which the middle lies inside."""
+        x1, y1, x2, y2 = (int(np.ceil(side - 0.5)) for side in self.inside)
+        return x1, y1, x2, y2
 
-def _covered(count: int, start: float, end: float) -> NDArray[np.float64]:
-    """(count,) how much of each i..i+1 lies in start..end."""
-    left = np.arange(count)
-    return np.asarray(np.maximum(np.minimum(left + 1, end) - np.maximum(left, start), 0), np.float64)
+    def _spread(self, x1: int, y1: int, x2: int, y2: int) -> NDArray[np.float32]:
+        import cv2  # a rule that is only checked needs no OpenCV
+
+        # OpenCV measures a pixel at its whole number, we in its middle
+        start_x = (x1 + 0.5) * self.scale_x + self.shift_x - 0.5
+        start_y = (y1 + 0.5) * self.scale_y + self.shift_y - 0.5
+        back = np.array([[self.scale_x, 0, start_x], [0, self.scale_y, start_y]])
+        how = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
+        spread = cv2.warpAffine(
+            self.values, back, (x2 - x1, y2 - y1), flags=how, borderMode=cv2.BORDER_REPLICATE
+        )
+        return np.asarray(spread, np.float32)
 
 
 def _tuples(points: NDArray[np.float32]) -> tuple[Any, ...]:
     return tuple(map(tuple, points.tolist()))
-
-
-def _whole(box: Box, width: int, height: int) -> tuple[int, int, int, int]:
-    """The pixels whose middle lies in it."""
-    x1, y1, x2, y2 = (int(np.ceil(side - 0.5)) for side in box)
-    return max(x1, 0), max(y1, 0), min(x2, width), min(y2, height)
 
 
 @dataclass(frozen=True, slots=True)

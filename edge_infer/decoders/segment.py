@@ -150,11 +150,13 @@ def _mask(
     x1, x2 = _span(box[0] * columns / width, box[2] * columns / width, columns)
     y1, y2 = _span(box[1] * rows / height, box[3] * rows / height, rows)
     mixed = np.tensordot(weights, prototypes[:, y1:y2, x1:x2], axes=1)
-    if not (mixed > 0).any():
-        return None
     covers = (x1 * width / columns, y1 * height / rows, x2 * width / columns, y2 * height / rows)
+    positive = mixed > 0
+    if not positive.any():
+        return None
     mask = placed(np.asarray(mixed, np.float32), covers)
-    return mask if mask.area else None
+    # spread over the frame, which takes longer, only where what is above 0 may lie beside the box
+    return mask if positive[2:-2, 2:-2].any() or mask.area else None
 
 
 def _span(start: float, end: float, count: int) -> tuple[int, int]:
