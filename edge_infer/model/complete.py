@@ -11,7 +11,7 @@ from edge_infer.model.choices import Choices
 from edge_infer.model.head import Head, Unclear, shapes
 from edge_infer.model.heads import BUILT, classes_of, tell_head
 from edge_infer.model.labels import named, shown, without_background
-from edge_infer.model.multi_heads import MULTI, Seen, read_as
+from edge_infer.model.multi_heads import MULTI, Seen, any_size, read_as
 from edge_infer.model.network_file import NetworkFile
 from edge_infer.model.picture_input import PictureInput
 from edge_infer.model.task_parts import TaskCompletion, usual_for
@@ -46,7 +46,7 @@ class Completion:
         """ConfigError with all mistakes of the card; ModelError where there is no card to mend."""
         written, choices = self._written, self._choices
         picture = PictureInput(written.input, self._network.inputs, self._told, choices)
-        size = picture.network_size()
+        size = picture.network_size(any_size(self._network.outputs))
         self._task = self._tell_task(size)
         decoder, background, labels = self._head(size, picture.others)
         input_card = picture.card(usual_for(decoder, self._told))

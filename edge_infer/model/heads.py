@@ -10,6 +10,7 @@ from edge_infer.model.multi_heads import (
     MULTI,
     NANODET_SIDES,
     NMS_COLUMNS,
+    QUERIES,
     Seen,
     possible_heads,
     read_as,
@@ -57,13 +58,22 @@ def tell_head(
     fitting = [head for head in possible if fits(head, classes, background)]
     # of two readings the one whose family has that background
     fitting = [head for head in fitting if head.background == background] or fitting
-    grid = read_as("fastestdet", seen) if rows is None and not possible else None
-    if isinstance(grid, Head):
-        # a map of classes has the same shape: only the number of labels tells
-        if classes is not None and fits(grid, classes, background):
-            return grid
-        return Unclear(f"{where} may be a grid of {grid.classes} classes or a map", ("fastestdet",))
+    if rows is None and not possible:
+        return _by_labels(seen, classes, background, where)
     return _only_one(fitting or possible, where)
+
+
+def _by_labels(seen: Seen, classes: int | None, background: Background | None, where: str) -> Head | Unclear:
+    """Shapes that several kinds of network have: only the number of labels tells, or nothing does."""
+    if any(isinstance(read_as(decoder, seen), Head) for decoder in QUERIES):
+        # boxes and logits, but no name that tells softmax from sigmoid
+        return Unclear(f"{where} may be of the DETR family", QUERIES)
+    grid = read_as("fastestdet", seen)
+    if isinstance(grid, Unclear):
+        return _only_one([], where)
+    if classes is not None and fits(grid, classes, background):
+        return grid
+    return Unclear(f"{where} may be a grid of {grid.classes} classes or a map", ("fastestdet",))
 
 
 def fits(head: Head, classes: int | None, background: Background | None) -> bool:

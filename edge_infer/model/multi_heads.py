@@ -24,6 +24,8 @@ from edge_infer.tensor import TensorSpec
 ULTRAFACE_STRIDES = {8: 3, 16: 2, 32: 2, 64: 3}
 """Stride -> anchors a cell."""
 FASTESTDET_STRIDE = 16
+QUERIES = ("detr", "rtdetr", "rfdetr")
+"""Boxes and class logits a query."""
 NMS_COLUMNS = 7
 """Of rows of one object: picture, box, class, score; SSD has them in another order."""
 NANODET_SIDES = 32
@@ -51,13 +53,13 @@ def possible_heads(seen: Seen) -> list[Head]:
         head = _READ[decoder](seen)
         if head is not None:
             return [head]
-    if plain_size(seen):
+    if asks_for_size(seen):
         return [Head("rtdetr", None)]
     head = _nms(seen)
     if head is not None:
         return [head]
     heads = []
-    for decoder in ("detr", "rtdetr", "rfdetr"):
+    for decoder in QUERIES:
         found = pair(decoder, outputs)
         if found is not None and found.named:
             heads += [head for head in [_READ[decoder](seen)] if head]
@@ -76,7 +78,12 @@ def read_as(decoder: str, seen: Seen) -> Head | Unclear:
     )
 
 
-def plain_size(seen: Seen) -> bool:
+def any_size(outputs: Sequence[TensorSpec]) -> tuple[int, int] | None:
+    """height, width to feed to a network that resizes pictures itself, as TensorFlow's detectors do."""
+    return (640, 640) if _tf_detection(Seen(outputs, (0, 0))) else None
+
+
+def asks_for_size(seen: Seen) -> bool:
     """Whether this is RT-DETR or D-FINE as they export themselves."""
     return ORIGINAL_SIZE in map(plain, seen.inputs) and kept_boxes(seen.outputs) is not None
 
@@ -175,7 +182,7 @@ def _rtdetr(seen: Seen) -> Head | None:
     found = pair("rtdetr", seen.outputs)
     if found is not None:
         return Head("rtdetr", found.scores.shape[2])
-    return Head("rtdetr", None) if plain_size(seen) else None
+    return Head("rtdetr", None) if asks_for_size(seen) else None
 
 
 def _rfdetr(seen: Seen) -> Head | None:

@@ -29,6 +29,7 @@ class PictureInput:
         self._choices = choices
         self._spec = self._picture_input()
         self._layout = self._layout_of(self._spec)
+        self._any_size = (0, 0)
         choices.stop_if_wrong()
 
     @property
@@ -36,10 +37,14 @@ class PictureInput:
         """Names of the inputs beside the picture."""
         return tuple(spec.name for spec in self._inputs if spec is not self._spec)
 
-    def network_size(self) -> tuple[int, int]:
-        """height, width of the network's input; ConfigError or ModelError where nothing tells it."""
+    def network_size(self, any_size: tuple[int, int] | None = None) -> tuple[int, int]:
+        """height, width of the network's input; ConfigError or ModelError where nothing tells it.
+
+        ``any_size``: taken where the sizes are free because the network resizes pictures itself.
+        """
+        self._any_size = any_size or (0, 0)
         height, width = self._fixed()
-        wished = self._written.crop or self._written.size or self._told.size
+        wished = self._written.crop or self._written.size or self._told.size or any_size
         if wished is None:
             if height is None or width is None:
                 self._choices.wrong(
@@ -181,7 +186,7 @@ class PictureInput:
                     "leave `size` out, or export the network with that size",
                 )
             return self._choices.pick("input.size", None, (height, width), (0, 0))
-        wished = self._choices.pick("input.size", written, self._told.size, (0, 0))
+        wished = self._choices.pick("input.size", written, self._told.size, self._any_size)
         if self._told.size_is_exact and self._told.size not in (None, wished):
             self._choices.wrong(
                 ("input", "size"),

@@ -113,6 +113,7 @@ def test_ultralytics_rtdetr_is_told_by_its_head(columns: int, classes: int | Non
         # four classes: either may be the boxes
         ({"output": (1, 8400, 4), "913": (1, 8400, 4)}, 4, "decoder", set()),
         ({"output": (1, 300, 7)}, 3, "decoder", {"rtdetr", "nms"}),
+        ({"2861": (1, 100, 5), "2855": (1, 100, 4)}, 4, "decoder", {"detr", "rtdetr", "rfdetr"}),
     ],
 )
 def test_what_nobody_can_know_is_asked_for(
@@ -163,6 +164,42 @@ def test_mean_and_std_are_usual_only_for_the_usual_scale_and_follow_the_colour(t
     assert (plain.mean, plain.std) == ((0, 0, 0), (1, 1, 1))
     gray = _load(tmp_path, RFDETR, "", (1, 1, 640, 640)).input
     assert gray.mean == pytest.approx((sum(mean) / 3,))
+
+
+def test_a_network_that_resizes_pictures_itself_needs_no_size(tmp_path: Path) -> None:
+    card = _load(tmp_path, TF, "labels: [a, b]", (1, "h", "w", 3))
+    assert (card.decoder, card.input.size, card.origins["input.size"]) == (
+        "tf-detection",
+        (640, 640),
+        "default",
+    )
+    written = _load(tmp_path, TF, "labels: [a, b]\ninput: {size: [320, 480]}", (1, "h", "w", 3))
+    assert written.input.size == (320, 480)
+    with pytest.raises(ConfigError, match="has no fixed size"):
+        _load(tmp_path, RFDETR, "labels: [a, b, c]", (1, 3, "h", "w"))
+
+
+@pytest.mark.parametrize(
+    ("decoder", "shapes", "classes"),
+    [
+        ("detr", {"2861": (1, 100, 5), "2855": (1, 100, 4)}, 4),
+        ("rfdetr", {"2861": (1, 100, 5), "2855": (1, 100, 4)}, 4),
+        ("rtdetr", {"2861": (1, 100, 5), "2855": (1, 100, 4)}, 5),
+        # super-gradients writes the boxes first
+        ("yolo-nas", {"output": (1, 8400, 4), "913": (1, 8400, 4)}, 4),
+        ("nms", {"output0": (1, 300, 7)}, None),
+        ("fastestdet", {"758": (1, 8, 40, 40)}, 3),
+        ("nanodet", {"output": (1, 8500, 36)}, 4),
+        ("yolov5-raw", {"x": (1, 24, 80, 80), "y": (1, 24, 40, 40), "z": (1, 24, 20, 20)}, 3),
+    ],
+)
+def test_a_decoder_that_the_card_names_reads_what_names_do_not_tell(
+    tmp_path: Path, decoder: str, shapes: Shapes, classes: int | None
+) -> None:
+    labels = ", ".join("abcdefgh"[: classes or 8])
+    anchors = f"anchors: {[list(one) for one in ANCHORS]}" if decoder == "yolov5-raw" else ""
+    card = _load(tmp_path, shapes, f"labels: [{labels}]\ndecoder: {decoder}\n{anchors}")
+    assert (card.decoder, len(card.labels), card.origins["decoder"]) == (decoder, classes or 8, "card")
 
 
 def test_bytes_are_never_normalised_whatever_is_usual(tmp_path: Path) -> None:
