@@ -129,21 +129,27 @@ def _rows_head(
 
 
 def _classifier(outputs: Sequence[TensorSpec]) -> TaskHead | Unclear:
-    floats = [spec for spec in outputs if spec.dtype.startswith("float") and len(spec.shape) >= 2]
+    floats = [spec for spec in outputs if spec.dtype.startswith("float") and _is_list(spec)]
     if len(floats) != 1:
         return Unclear(f"of the network's outputs ({shapes(outputs)}) not one alone holds class scores")
     sides = floats[0].shape[1:]
     return TaskHead("classify", None if None in sides else math.prod(side or 1 for side in sides))
 
 
+def _is_list(spec: TensorSpec) -> bool:
+    """(1, classes), with or without sides of one behind."""
+    return len(spec.shape) >= 2 and all(side in (1, None) for side in spec.shape[2:])
+
+
 def _class_map(outputs: Sequence[TensorSpec], background: Background) -> TaskHead | Unclear:
-    if len(outputs) != 1 or len(outputs[0].shape) not in (3, 4):
-        return Unclear(f"the network's outputs ({shapes(outputs)}) are not one map of classes")
     output = outputs[0]
-    channels = output.shape[1] if len(output.shape) == 4 else 1
-    if not output.dtype.startswith("float"):
+    is_float = output.dtype.startswith("float")
+    if len(outputs) != 1 or len(output.shape) not in ((4,) if is_float else (3, 4)):
+        return Unclear(f"the network's outputs ({shapes(outputs)}) are not one map of classes")
+    if not is_float:
         return TaskHead("semantic", None)
     # one channel says "is it"; what is not is nothing
+    channels = output.shape[1]
     return TaskHead("semantic", channels if channels != 1 else 1 + (background != "none"))
 
 
