@@ -161,6 +161,18 @@ def test_keys_that_are_missing_mean_what_model_api_takes_for_them() -> None:
 
 
 @pytest.mark.parametrize(
+    ("way", "resize", "align"),
+    [
+        ("standard", "stretch", "center"), ("fit_to_window", "letterbox", "top_left"),
+        ("fit_to_window_letterbox", "letterbox", "center"), ("crop", "center_crop", "center"),
+    ],
+)  # fmt: skip
+def test_every_resize_type_has_its_own_place_for_the_picture(way: str, resize: str, align: str) -> None:
+    found = told(resize_type=way)
+    assert (found.resize, found.align) == (resize, align)
+
+
+@pytest.mark.parametrize(
     ("kind", "task"),
     [
         ("Classification", "classify"), ("Segmentation", "semantic"), ("AnomalyDetection", "anomaly"),
