@@ -9,7 +9,14 @@ from numpy.typing import NDArray
 
 from edge_infer.decoders.boxes import corners
 from edge_infer.decoders.head import conclude, finite
-from edge_infer.decoders.rows import best_classes, matrix, sigmoid, to_pixels, without_background
+from edge_infer.decoders.rows import (
+    best_classes,
+    matrix,
+    refuse_uneven,
+    sigmoid,
+    to_pixels,
+    without_background,
+)
 from edge_infer.errors import ModelError
 from edge_infer.findings import Findings
 from edge_infer.geometry import Transform
@@ -35,6 +42,7 @@ class Queries:
         """Score = the best class that is not background."""
         card = self._card
         boxes, logits = matrix(outputs[self._pair.boxes.name]), matrix(outputs[self._pair.scores.name])
+        refuse_uneven(card, boxes, logits)
         usable = finite(boxes) & finite(logits)
         scores = np.zeros_like(logits)
         scores[usable] = self._probabilities(logits[usable])

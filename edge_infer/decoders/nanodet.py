@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge_infer.decoders.head import conclude, finite
-from edge_infer.decoders.rows import best_classes, matrix, without_background
+from edge_infer.decoders.rows import best_classes, matrix, refuse_uneven, without_background
 from edge_infer.errors import ModelError
 from edge_infer.findings import Findings
 from edge_infer.geometry import Transform
@@ -50,6 +50,7 @@ class NanoDet:
             rows = matrix(outputs[self._one])
             scores, sides = np.split(rows, [len(card.labels)], axis=1)
             points = self._points(len(rows), (_STRIDES, _PLUS_STRIDES))
+        refuse_uneven(card, scores, sides)
         by_class = without_background(card, scores)
         usable = finite(scores) & finite(sides)
         boxes = np.zeros((len(sides), 4))

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from edge_infer.decoders.head import Rows, conclude, finite
-from edge_infer.decoders.rows import listed, matrix, numbered, refuse_fractions
+from edge_infer.decoders.rows import listed, matrix, numbered, refuse_fractions, refuse_uneven
 from edge_infer.errors import ModelError
 from edge_infer.findings import Findings
 from edge_infer.geometry import Transform
@@ -67,6 +67,7 @@ class _Kept:
         count = len(boxes)
         scores = boxes[:, 4] if kept.scores is None else listed(outputs[kept.scores.name], count)
         classes = listed(outputs[kept.classes.name], count)
+        refuse_uneven(self._card, boxes, scores, classes)
         rows = np.column_stack([boxes[:, :4], scores, classes])
         # what lies behind is whatever was in the memory before
         return rows if kept.count is None else rows[: self._valid(outputs[kept.count.name], count)]

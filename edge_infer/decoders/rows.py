@@ -22,7 +22,18 @@ def matrix(tensor: Tensor) -> Rows:
 def listed(tensor: Tensor, rows: int) -> NDArray[np.float32]:
     """(1, N), (N,), (1, N, 1) or (N, 1) for N ``rows`` -> (N,); of a batch the first picture is ours."""
     flat = tensor if tensor.ndim < 2 or tensor.shape[:2] == (rows, 1) else tensor[0]
-    return np.asarray(flat, np.float32).reshape(rows)
+    return np.asarray(flat, np.float32).reshape(-1)
+
+
+def refuse_uneven(card: ModelCard, *parts: Tensor) -> None:
+    """ModelError where outputs that belong together row by row differ in length."""
+    lengths = [len(part) for part in parts]
+    if len(set(lengths)) > 1:
+        raise ModelError(
+            f"{card.network}: the network's outputs belong together row by row, "
+            f"it answered {', '.join(map(str, lengths))} rows",
+            hint="correct decoder in the model card, or export the network again",
+        )
 
 
 def sigmoid(values: NDArray[np.float32]) -> NDArray[np.float32]:

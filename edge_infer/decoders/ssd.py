@@ -33,7 +33,14 @@ class Ssd:
     def decode(self, outputs: Mapping[str, Tensor], transform: Transform) -> Findings:
         """Rows behind the end are what was in the memory before."""
         card = self._card
-        rows = np.asarray(outputs[self._name], np.float32).reshape(-1, _COLUMNS)
+        tensor = outputs[self._name]
+        if tensor.shape[-1] != _COLUMNS:
+            raise ModelError(
+                f"{card.network}: the network answered rows of {tensor.shape[-1]} values, "
+                f"the decoder ssd needs {_COLUMNS}",
+                hint="correct decoder in the model card",
+            )
+        rows = np.asarray(tensor, np.float32).reshape(-1, _COLUMNS)
         ends = np.flatnonzero(rows[:, 0] < 0)
         rows = rows[: ends[0]] if ends.size else rows
         # of a batch the first picture is ours; a NaN there must be counted

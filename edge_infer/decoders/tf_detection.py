@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from edge_infer.decoders.head import conclude, finite
-from edge_infer.decoders.rows import listed, matrix, numbered, to_pixels
+from edge_infer.decoders.rows import listed, matrix, numbered, refuse_uneven, to_pixels
 from edge_infer.errors import ModelError
 from edge_infer.findings import Findings
 from edge_infer.geometry import Transform
@@ -47,6 +47,7 @@ class TfDetection:
         boxes = matrix(outputs[self._names["boxes"]])
         scores = listed(outputs[self._names["scores"]], len(boxes))
         classes = listed(outputs[self._names["classes"]], len(boxes))
+        refuse_uneven(card, boxes, scores, classes)
         rows = np.column_stack([boxes[:, _Y_FIRST], scores, classes])
         if self._count is not None:
             rows = rows[: self._valid(outputs[self._count], len(rows))]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from edge_infer.decoders.head import conclude, finite
-from edge_infer.decoders.rows import best_classes, matrix, to_pixels, without_background
+from edge_infer.decoders.rows import best_classes, matrix, refuse_uneven, to_pixels, without_background
 from edge_infer.errors import ModelError
 from edge_infer.findings import Findings
 from edge_infer.geometry import Transform
@@ -31,6 +31,7 @@ class UltraFace:
         """The first column of the scores is background."""
         card = self._card
         boxes, scores = matrix(outputs[self._pair.boxes.name]), matrix(outputs[self._pair.scores.name])
+        refuse_uneven(card, boxes, scores)
         usable = finite(boxes) & finite(scores)
         by_class = without_background(card, scores)
         return conclude(card, transform, best_classes(card, to_pixels(card, boxes), by_class, usable), usable)

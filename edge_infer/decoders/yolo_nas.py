@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from edge_infer.decoders.head import conclude, finite
-from edge_infer.decoders.rows import best_classes, matrix, without_background
+from edge_infer.decoders.rows import best_classes, matrix, refuse_uneven, without_background
 from edge_infer.errors import ModelError
 from edge_infer.findings import Findings
 from edge_infer.geometry import Transform
@@ -27,6 +27,7 @@ class YoloNas:
         """Score = the best class."""
         card = self._card
         boxes, scores = matrix(outputs[self._pair.boxes.name]), matrix(outputs[self._pair.scores.name])
+        refuse_uneven(card, boxes, scores)
         by_class = without_background(card, scores)
         usable = finite(boxes) & finite(scores)
         candidates = best_classes(card, boxes.astype(np.float64), by_class, usable)

@@ -8,7 +8,7 @@ import numpy as np
 
 from edge_infer.decoders.boxes import corners
 from edge_infer.decoders.head import conclude, finite
-from edge_infer.decoders.rows import best_classes, matrix
+from edge_infer.decoders.rows import best_classes, matrix, refuse_uneven
 from edge_infer.errors import ModelError
 from edge_infer.findings import Findings
 from edge_infer.geometry import Transform
@@ -39,6 +39,7 @@ class YuNet:
             np.concatenate([matrix(outputs[group[stride].name]) for stride in self._strides])
             for group in self._by_stride
         )
+        refuse_uneven(card, classes, objectness, places)
         cells = np.concatenate([self._cells(stride) for stride in self._strides])
         if len(cells) != len(places):
             height, width = card.input.size

@@ -372,6 +372,21 @@ def test_other_classes_than_labels_are_refused_and_never_shifted(name: str) -> N
         _decode(replace(family.card, labels=(*LABELS, "more")), outputs)
 
 
+@pytest.mark.parametrize(
+    ("name", "output"),
+    [
+        ("yolo-nas", "scores"), ("detr", "logits"), ("rfdetr", "dets"), ("nanodet", "dis_pred_stride_8"),
+        ("yunet", "obj_16"), ("ultraface", "boxes"),
+    ],
+)  # fmt: skip
+def test_outputs_that_do_not_belong_together_are_refused(name: str, output: str) -> None:
+    family = FAMILIES[name]
+    outputs = family.draw(np.random.default_rng(7))
+    decoder = _decoder(family.card, outputs)
+    with pytest.raises(ModelError, match="row by row"):
+        decoder.decode(outputs | {output: outputs[output][:, 1:]}, TRANSFORM)
+
+
 # YOLO v5 grids
 
 

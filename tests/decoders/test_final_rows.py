@@ -179,12 +179,18 @@ def test_no_rows_are_a_finding_of_nothing() -> None:
 
 
 def test_what_nonmaxsuppression_selected_is_looked_up() -> None:
-    boxes = np.zeros((1, 6, 4), np.float32)
+    boxes = np.tile(np.array([0, 0, 60, 60], np.float32), (1, 6, 1))
     scores = np.full((1, 3, 6), 0.95, np.float32)
     boxes[0, [4, 1, 3]] = BOXES
     scores[0, CLASSES, [4, 1, 3]] = SCORES
     indices = np.array([[0, 2, 4], [0, 0, 1], [0, 1, 3], [1, 0, 0], [-1, -1, -1]])
     _assert_expected(_decode(_card("nms"), {"selected": indices, "scores": scores, "boxes": boxes}))
+
+
+def test_outputs_that_do_not_belong_together_are_refused() -> None:
+    outputs = {"boxes": BOXES, "labels": CLASSES, "scores": SCORES[:2]}
+    with pytest.raises(ModelError, match="row by row, it answered 3, 2, 3 rows"):
+        _decode(_card("nms"), outputs)
 
 
 # SSD
