@@ -6,6 +6,7 @@ import json
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 _KEYS = (
     "name", "version", "task", "decoder", "labels", "background", "anchors",
     "input.size", "input.resize", "input.interpolation", "input.align", "input.crop", "input.graph_crop",
-    "input.pad_value", "input.color", "input.layout", "input.scale", "input.mean", "input.std",
+    "input.tiles", "input.pad_value", "input.color", "input.layout", "input.scale", "input.mean", "input.std",
     "score_threshold", "nms_iou", "max_detections", "license",
 )  # fmt: skip
 """Keys of model.yaml, in its order."""
@@ -129,9 +130,12 @@ def _verify(card: ModelCard, backend: str) -> dict[str, Any]:
 
 def _values(card: ModelCard) -> Iterator[tuple[str, Any, str]]:
     """Key, value and origin."""
+    from edge_infer.model.card import Tiles
+
     for key in _KEYS:
         part, _, name = key.rpartition(".")
         value = getattr(card.input if part else card, name)
+        value = asdict(value) if isinstance(value, Tiles) else value
         yield key, list(value) if isinstance(value, tuple) else value, card.origins.get(key, "default")
 
 

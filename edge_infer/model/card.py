@@ -20,6 +20,16 @@ Origin = Literal["card", "network", "default", "guess"]
 
 
 @dataclass(frozen=True, slots=True)
+class Tiles:
+    """A large picture is looked at in parts that overlap."""
+
+    size: tuple[int, int]
+    """height, width in pixels of the picture."""
+    overlap: float = 0.2
+    """At least this fraction of a tile is shared with its neighbour: more than the objects are large."""
+
+
+@dataclass(frozen=True, slots=True)
 class InputCard:
     """How a picture becomes the network's input."""
 
@@ -42,6 +52,8 @@ class InputCard:
     """x / scale, then (x - mean) / std, in ``color`` order."""
     mean: tuple[float, ...] = (0.0, 0.0, 0.0)
     std: tuple[float, ...] = (1.0, 1.0, 1.0)
+    tiles: Tiles | None = None
+    """None: the whole picture at once."""
     name: str = ""
     """The network's input that takes the picture."""
 

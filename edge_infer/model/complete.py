@@ -53,6 +53,12 @@ class Completion:
         more = TaskCompletion(written, self._network, self._told, choices)
         if self._task == "anomaly":
             input_card = more.graph_crop(input_card)
+        if input_card.tiles is not None and self._task != "detect":
+            choices.wrong(
+                ("input", "tiles"),
+                f"networks for the task {self._task} look at the whole picture",
+                "leave `tiles` out",
+            )
         anomaly = more.anomaly(self._task)
         choices.stop_if_wrong()
         choices.pick("name", None if self._bare else written.name, None, written.name)

@@ -192,7 +192,8 @@ class _ModelInfo:
         if "tile_size" in self._info:
             warnings.append(
                 f"it was made for tiles of {self._info['tile_size']} pixels (tile_size): small objects "
-                "in a large picture may be missed; give its station a region of that size"
+                "in a large picture may be missed; say `input: {tiles: {size: [height, width]}}` in a "
+                "model.yaml"
             )
         return tuple(warnings)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edge_infer.model.card import Color, InputCard, Layout, Resize
+from edge_infer.model.card import Color, InputCard, Layout, Resize, Tiles
 from edge_infer.model.card_file import InputFile
 from edge_infer.model.choices import Choices
 from edge_infer.model.extra_inputs import is_known
@@ -88,6 +88,7 @@ class PictureInput:
             align=self._choices.pick("input.align", written.align, told.align, usual.align),
             crop=self._choices.pick("input.crop", written.crop, None, self._cut(size, resize)),
             graph_crop=self._choices.pick("input.graph_crop", written.graph_crop, None, None),
+            tiles=self._choices.pick("input.tiles", _tiles(written), None, None),
             pad_value=self._choices.pick(
                 "input.pad_value", written.pad_value, told.pad_value, usual.pad_value
             ),
@@ -190,8 +191,7 @@ class PictureInput:
         if self._told.size_is_exact and self._told.size not in (None, wished):
             self._choices.wrong(
                 ("input", "size"),
-                f"{list(wished)} given, but the network brings every picture to "
-                f"{self._told.size}",
+                f"{list(wished)} given, but the network brings every picture to {self._told.size}",
                 "leave `size` out",
             )
         # heads with grids refuse other sizes, deep inside and only when the first frame comes
@@ -220,6 +220,10 @@ class PictureInput:
                 f"write {count} or 1",
             )  # fmt: skip
         return tuple(map(float, values * count if len(values) == 1 else values))
+
+
+def _tiles(written: InputFile) -> Tiles | None:
+    return None if written.tiles is None else Tiles(written.tiles.size, written.tiles.overlap)
 
 
 def _usual_normalisation(
