@@ -53,8 +53,10 @@ class NanoDet:
         refuse_uneven(card, scores, sides)
         by_class = without_background(card, scores)
         usable = finite(scores) & finite(sides)
+        # of the few that count: the softmax of all would take longer than the network
+        found = usable & (by_class.max(axis=1) >= card.score_threshold)
         boxes = np.zeros((len(sides), 4))
-        boxes[usable] = _boxes(points[usable], self._distances(sides[usable]))
+        boxes[found] = _boxes(points[found], self._distances(sides[found]))
         return conclude(card, transform, best_classes(card, boxes, by_class, usable), usable)
 
     def _points(self, rows: int, possible: tuple[tuple[int, ...], ...]) -> NDArray[np.float64]:

@@ -184,7 +184,9 @@ def test_what_nonmaxsuppression_selected_is_looked_up() -> None:
     boxes[0, [4, 1, 3]] = BOXES
     scores[0, CLASSES, [4, 1, 3]] = SCORES
     indices = np.array([[0, 2, 4], [0, 0, 1], [0, 1, 3], [1, 0, 0], [-1, -1, -1]])
-    _assert_expected(_decode(_card("nms"), {"selected": indices, "scores": scores, "boxes": boxes}))
+    findings = _decode(_card("nms"), {"selected": indices, "scores": scores, "boxes": boxes})
+    _assert_expected(findings)
+    assert findings.warnings == ()
 
 
 def test_outputs_that_do_not_belong_together_are_refused() -> None:
