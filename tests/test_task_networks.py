@@ -97,7 +97,7 @@ def test_sensitivities_are_fed_and_a_score_may_depend_on_them(tmp_path: Path, ba
     from onnx import helper
 
     network = onnx.load(heat(tmp_path / "model.onnx"))
-    # the score is moved by what is fed: 0.5 leaves it where it was
+    # 0.5 each leave the score where it was
     for node in network.graph.node:
         if node.output[0] == "pred_score":
             node.output[0] = "plain"
@@ -105,8 +105,8 @@ def test_sensitivities_are_fed_and_a_score_may_depend_on_them(tmp_path: Path, ba
         network.graph.input.append(helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, []))
     network.graph.node.extend(
         [
-            helper.make_node("Add", ["plain", "image_sensitivity"], ["moved"]),
-            helper.make_node("Sub", ["moved", "pixel_sensitivity"], ["pred_score"]),
+            helper.make_node("Add", ["image_sensitivity", "pixel_sensitivity"], ["both"]),
+            helper.make_node("Mul", ["plain", "both"], ["pred_score"]),
         ]
     )
     onnx.save(network, tmp_path / "model.onnx")

@@ -66,7 +66,11 @@ class Semantic:
             return class_map, np.take_along_axis(sure, class_map[None], axis=0)[0]
         plane = answer.reshape(answer.shape[-2:])
         if not np.issubdtype(plane.dtype, np.floating):
-            return plane.astype(np.intp), np.ones(plane.shape, np.float32)
+            ids = plane.astype(np.intp)
+            if len(self._card.labels) == 1 and self._card.background == "none":
+                # Ultralytics writes whether it is the only class
+                ids -= 1
+            return ids, np.ones(plane.shape, np.float32)
         # one channel tells only whether it is the one class
         sure = np.asarray(plane, np.float32)
         if self._card.logits is not False and (self._card.logits or sure.min() < 0 or sure.max() > 1):

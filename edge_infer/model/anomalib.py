@@ -39,6 +39,7 @@ def read_anomalib(network: Path, outputs: Sequence[TensorSpec]) -> Told | None:
         ) from error
     if not isinstance(entries, dict) or _SIGN not in entries:
         return None
+    _refuse_crop(file, entries.get("transform"))
     mean, std = _normalisation(entries.get("transform"))
     return Told(exporter="anomalib", task="anomaly", anomaly=_ranges(file, entries), mean=mean, std=std)
 
@@ -87,6 +88,21 @@ def _wrong(file: Path, what: str) -> ModelError:
     )
 
 
+def _refuse_crop(file: Path, transform: object) -> None:
+    """A picture that is stretched first and cut then has no place in a card; the first versions did it."""
+    if any(str(step.get("__class_fullname__")).endswith("CenterCrop") for step in _steps(transform)):
+        raise ModelError(
+            f"{file}: pictures are resized and then cut before this network, which cannot be followed",
+            hint="export it with a newer anomalib, which cuts inside the network, or train it without the crop",
+        )
+
+
+def _steps(transform: object) -> list[Mapping[str, object]]:
+    inner = transform.get("transform") if isinstance(transform, dict) else None
+    steps = inner.get("transforms") if isinstance(inner, dict) else None
+    return [step for step in steps if isinstance(step, dict)] if isinstance(steps, list) else []
+
+
 def _normalisation(
     transform: object,
 ) -> tuple[tuple[float, ...] | None, tuple[float, ...] | None]:
@@ -95,10 +111,8 @@ def _normalisation(
         return None, None
     if transform.get("normalization") == "imagenet":
         return _IMAGENET
-    inner = transform.get("transform")
-    steps = inner.get("transforms", []) if isinstance(inner, dict) else []
-    for step in steps if isinstance(steps, list) else []:
-        if isinstance(step, dict) and str(step.get("__class_fullname__")).endswith("Normalize"):
+    for step in _steps(transform):
+        if str(step.get("__class_fullname__")).endswith("Normalize"):
             mean, std = step.get("mean"), step.get("std")
             if _numbers(mean) and _numbers(std):
                 return tuple(map(float, mean)), tuple(map(float, std))  # type: ignore[arg-type]  # looked at above

@@ -74,6 +74,12 @@ def test_class_ids_are_read_as_they_are(dtype: type[np.integer], batch: int) -> 
     assert (_detections(findings).scores == 1).all()
 
 
+def test_ids_of_a_single_class_say_whether_it_is_there() -> None:
+    answer = (_map() == 2).astype(np.uint8)[None]
+    findings = decode(card("semantic", "semantic", ("tear",)), {"o": answer}, STRETCHED)
+    assert (_objects(findings), findings.warnings) == (EXPECTED[2:], ())
+
+
 def test_without_a_background_every_place_belongs_to_an_object() -> None:
     findings = decode(card("semantic", "semantic", LABELS, logits=True), {"o": _logits(_map())}, STRETCHED)
     assert ("nothing", (0, 0, 320, 192)) in _objects(findings)

@@ -214,6 +214,15 @@ def test_anomalibs_normalisation_is_read_in_both_forms(tmp_path: Path, transform
     assert load_model(network).input.mean == (0, 0, 0)
 
 
+def test_a_crop_between_resizing_and_the_network_is_refused_and_not_left_out(tmp_path: Path) -> None:
+    network = _bare(tmp_path, {"output": (1, 1, *tasks.SIZE)})
+    steps = [{"__class_fullname__": "Resize"}, {"__class_fullname__": "albumentations.CenterCrop"}]
+    entries = {**METADATA, "transform": {"transform": {"transforms": steps}}}
+    (tmp_path / "metadata.json").write_text(json.dumps(entries))
+    with pytest.raises(ModelError, match="resized and then cut"):
+        load_model(network)
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [
