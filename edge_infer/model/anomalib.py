@@ -93,7 +93,7 @@ def _refuse_crop(file: Path, transform: object) -> None:
     if any(str(step.get("__class_fullname__")).endswith("CenterCrop") for step in _steps(transform)):
         raise ModelError(
             f"{file}: pictures are resized and then cut before this network, which cannot be followed",
-            hint="export it with a newer anomalib, which cuts inside the network, or train it without the crop",
+            hint="export it with a newer anomalib, which cuts inside the network, or train without the crop",
         )
 
 
@@ -113,15 +113,15 @@ def _normalisation(
         return _IMAGENET
     for step in _steps(transform):
         if str(step.get("__class_fullname__")).endswith("Normalize"):
-            mean, std = step.get("mean"), step.get("std")
-            if _numbers(mean) and _numbers(std):
-                return tuple(map(float, mean)), tuple(map(float, std))  # type: ignore[arg-type]  # looked at above
+            mean, std = _numbers(step.get("mean")), _numbers(step.get("std"))
+            if mean and std:
+                return mean, std
     return None, None
 
 
-def _numbers(value: object) -> bool:
-    return (
-        isinstance(value, list)
-        and len(value) in (1, 3)
-        and all(isinstance(each, int | float) and math.isfinite(each) for each in value)
-    )
+def _numbers(value: object) -> tuple[float, ...]:
+    """One or three, else none."""
+    if not isinstance(value, list) or len(value) not in (1, 3):
+        return ()
+    numbers = [float(each) for each in value if isinstance(each, int | float) and math.isfinite(each)]
+    return tuple(numbers) if len(numbers) == len(value) else ()
