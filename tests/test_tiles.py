@@ -73,6 +73,9 @@ def test_an_object_over_a_seam_is_one_box_in_the_frame(
     network = Network.open(load_model(write(tmp_path, "{size: [200, 200]}")), resolve(BACKENDS, backend)())
     pixels = np.zeros((600, 800, 3), np.uint8)
     pixels[150:390, 230:610] = (150, 150, 240)
+    if region is not None:
+        # outside: nobody looks there
+        pixels[500:560, 20:80] = (150, 150, 240)
     detections = network.infer(pixels, region).findings.detections
     network.close()
     assert detections is not None

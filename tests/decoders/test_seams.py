@@ -87,9 +87,20 @@ def test_an_object_larger_than_the_overlap_becomes_one_box(
     assert_found_once([box], found([box], (320, 320), 0.2))
 
 
-def test_objects_of_two_classes_in_one_place_stay_two() -> None:
-    both: Objects = [(250, 40, 330, 120, 0), (250, 40, 330, 120, 1)]
-    assert_found_once(both, found(both, (320, 320), 0.2))
+@pytest.mark.parametrize(
+    "objects",
+    [
+        pytest.param([(250, 40, 330, 120, 0), (250, 40, 330, 120, 1)], id="two classes in one place"),
+        pytest.param([(150, 40, 450, 120, 0), (150, 40, 450, 120, 1)], id="two long ones in one place"),
+        pytest.param([(150, 40, 450, 100, 0), (150, 140, 450, 200, 0)], id="two long ones side by side"),
+        pytest.param([(40, 150, 100, 450, 0), (140, 150, 200, 450, 0)], id="two high ones side by side"),
+        pytest.param([(150, 40, 450, 240, 0), (150, 60, 450, 100, 0)], id="a long one before another"),
+        pytest.param([(720, 100, 980, 180, 0), (930, 110, 1000, 150, 0)], id="one at the picture's edge"),
+        pytest.param([(150, 40, 330, 120, 0), (322, 40, 560, 120, 0)], id="one behind the other"),
+    ],
+)
+def test_two_objects_stay_two(objects: Objects) -> None:
+    assert_found_once(objects, found(objects, (320, 320), 0.2))
 
 
 def test_a_tile_that_has_no_honest_answer_leaves_the_whole_picture_without_one() -> None:
