@@ -23,11 +23,17 @@ def _network_size(height: int, width: int) -> tuple[float, ...]:
     return (width, height)
 
 
+def _all_of_it(_: int, __: int) -> tuple[float, ...]:
+    return (1,)
+
+
 _KNOWN: dict[str, _Value] = {
     # anomalib: 0.5 leaves the score where the training put it
     "image_sensitivity": _sensitivity,
     "pixel_sensitivity": _sensitivity,
     ORIGINAL_SIZE: _network_size,
+    # transformers' DETR: which pixels are picture and not filled up to the largest of a batch
+    "pixel_mask": _all_of_it,
 }
 """Name -> the values, given height, width of the network's input."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,13 @@ ANSWERS: dict[str, tuple[Outputs, str]] = {
 }  # fmt: skip
 
 
-def _network(path: Path, outputs: Outputs, picture: tuple[int | str, ...], dtype: str) -> Path:
+def _network(
+    path: Path,
+    outputs: Outputs,
+    picture: tuple[int | str, ...],
+    dtype: str,
+    others: Sequence[onnx.ValueInfoProto] = (),
+) -> Path:
     kinds = {"uint8": TensorProto.UINT8, "float32": TensorProto.FLOAT}
     nodes, constants = [], []
     for name, value in outputs.items():
@@ -79,7 +86,7 @@ def _network(path: Path, outputs: Outputs, picture: tuple[int | str, ...], dtype
     graph = helper.make_graph(
         nodes,
         "test",
-        [helper.make_tensor_value_info("picture", kinds[dtype], list(picture))],
+        [helper.make_tensor_value_info("picture", kinds[dtype], list(picture)), *others],
         [
             helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
             for name, value in outputs.items()
@@ -130,4 +137,34 @@ def test_the_only_object_is_found_by_the_same_network_as_ir(tmp_path: Path, name
 @pytest.mark.parametrize("backend", list(BACKENDS))
 def test_bytes_of_free_sizes_are_what_tensorflow_takes(tmp_path: Path, backend: str) -> None:
     network = _network(tmp_path / "m.onnx", _tf(), (1, "height", "width", 3), "uint8")
+    _assert_finds_it(_card(tmp_path, network, ""), backend)
+
+
+@pytest.mark.parametrize("backend", list(BACKENDS))
+@pytest.mark.parametrize("shape", [(1, 64, 64), ("batch", 64, 64), ("batch", "height", "width")])
+def test_the_mask_of_a_batch_that_detr_asks_for_says_that_all_is_picture(
+    tmp_path: Path, shape: tuple[int | str, ...], backend: str
+) -> None:
+    mask = helper.make_tensor_value_info("pixel_mask", TensorProto.INT64, list(shape))
+    network = _network(tmp_path / "m.onnx", {}, (1, 3, HEIGHT, WIDTH), "float32", [mask])
+    model = onnx.load(network)
+    outputs = ANSWERS["detr"][0]
+    # a query counts as far as the mask says so
+    nodes = [
+        helper.make_node("Cast", ["pixel_mask"], ["mask"], to=TensorProto.FLOAT),
+        helper.make_node("ReduceMin", ["mask"], ["least"], keepdims=0),
+        helper.make_node("Mul", ["given", "least"], ["logits"]),
+        helper.make_node("Identity", ["places"], ["pred_boxes"]),
+    ]
+    model.graph.node.extend(nodes)
+    model.graph.initializer.extend(
+        [
+            numpy_helper.from_array(outputs["logits"], "given"),
+            numpy_helper.from_array(outputs["pred_boxes"], "places"),
+        ]
+    )
+    model.graph.output.extend(
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, value.shape) for name, value in outputs.items()
+    )
+    onnx.save(model, network)
     _assert_finds_it(_card(tmp_path, network, ""), backend)
