@@ -139,3 +139,22 @@ def test_tiles_cover_the_part_and_nothing_else_and_overlap_enough(part: PixelBox
     ):
         gaps = np.diff(starts)
         assert gaps.size == 0 or gaps.max() <= np.ceil(min(320, side) * (1 - overlap))
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ((400, 40, 600, 120, 0.8, 0), (480, 40, 700, 120, 0.9, 1)),  # of two classes
+        ((400, 40, 600, 120, 0.8, 0), (480, 200, 700, 280, 0.9, 0)),  # one above the other
+        ((100, 40, 600, 120, 0.8, 0), (480, 30, 700, 400, 0.9, 0)),  # of another height
+    ],
+)
+def test_parts_that_do_not_continue_each_other_stay_two(
+    left: tuple[float, ...], right: tuple[float, ...]
+) -> None:
+    parts = tiles(WHOLE, (700, 600), 0.2)
+    assert parts == [(0, 0, 600, 700), (400, 0, 1000, 700)]
+    cut_right, cut_left = (*left[:2], 600, *left[3:]), (400, *right[1:])
+    both = merge([findings([cut_right]), findings([cut_left])], parts, WHOLE, 0.45, 300).detections
+    assert both is not None
+    assert sorted(one.box for one in both) == sorted([cut_right[:4], cut_left[:4]])
