@@ -137,6 +137,21 @@ def _values(card: ModelCard) -> Iterator[tuple[str, Any, str]]:
         value = getattr(card.input if part else card, name)
         value = asdict(value) if isinstance(value, Tiles) else value
         yield key, list(value) if isinstance(value, tuple) else value, card.origins.get(key, "default")
+    yield from _task_values(card)
+
+
+def _task_values(card: ModelCard) -> Iterator[tuple[str, Any, str]]:
+    """What only the card's task has."""
+    if card.task == "anomaly":
+        value = "the network normalises its score itself" if card.anomaly is None else asdict(card.anomaly)
+        origin = card.origins.get("anomaly", "default")
+        yield "anomaly", value, "network" if card.anomaly is None else origin
+    if card.keypoints is not None:
+        points, numbers = card.keypoints
+        yield "keypoints", f"{points}, {'with' if numbers > 2 else 'without'} visibility", "network"
+    if card.task in ("classify", "semantic"):
+        said = {True: "logits", False: "probabilities", None: "told by their values"}[card.logits]
+        yield "scores", said, "guess" if card.logits is None else "network"
 
 
 def _tensors(specs: Sequence[TensorSpec]) -> list[dict[str, Any]]:
