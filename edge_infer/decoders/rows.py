@@ -51,7 +51,8 @@ def to_pixels(card: ModelCard, boxes: NDArray[np.floating]) -> Boxes:
 
 def refuse_fractions(card: ModelCard, boxes: NDArray[np.floating]) -> None:
     """ModelError where boxes that should be pixels all lie in the first one: they would find nothing."""
-    if len(boxes) and np.abs(boxes).max() <= 1:
+    # an empty box at the corner is none of these
+    if len(boxes) and np.abs(boxes).max() <= 1 and (boxes != np.rint(boxes)).any():
         raise ModelError(
             f"{card.network}: the network gives boxes in fractions of the picture, "
             f"the decoder {card.decoder} reads pixels",

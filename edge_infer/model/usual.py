@@ -34,8 +34,8 @@ _STRETCHED_IMAGENET = Usual(resize="stretch", mean=_IMAGENET_MEAN, std=_IMAGENET
 USUAL = {
     "nms": Usual(differs=True),
     "ssd": Usual(resize="stretch", color="bgr", scale=1, differs=True),
-    # its networks normalise inside the graph
-    "tf-detection": Usual(resize="stretch", scale=1),
+    # its networks normalise inside the graph, and most take bytes
+    "tf-detection": Usual(resize="stretch", scale=1, differs=True),
     "detr": _STRETCHED_IMAGENET,
     "rtdetr": Usual(resize="stretch"),
     "rfdetr": _STRETCHED_IMAGENET,

@@ -149,6 +149,11 @@ def test_boxes_in_fractions_are_refused_and_not_found_in_one_pixel() -> None:
         _decode(_card("yolo-end2end"), {"output0": rows})
 
 
+def test_an_empty_box_at_the_corner_is_no_box_in_fractions() -> None:
+    rows = np.array([[[0, 0, 0, 0, 0.9, 1]]], np.float32)
+    assert _found(_decode(_card("yolo-end2end"), {"output0": rows})) == []
+
+
 def _rows(order: str, picture: Sequence[int] = (0, 0, 0)) -> Tensor:
     last = (CLASSES, SCORES) if order == "class, score" else (SCORES, CLASSES)
     return np.column_stack([picture, BOXES, *last]).astype(np.float32)
