@@ -120,7 +120,7 @@ def _possible(rows: _Dim, columns: _Dim, cells: set[int], told: Told) -> list[He
         heads.append(Head("rtdetr", columns - 4))
     if rows in cells and columns > NANODET_SIDES:
         heads.append(Head("nanodet", columns - NANODET_SIDES))
-    if columns == NMS_COLUMNS and rows not in cells | anchors:
+    if columns == NMS_COLUMNS and rows is not None and rows not in cells | anchors:
         heads.append(Head("nms", None))
     return heads
 

@@ -113,6 +113,8 @@ def test_ultralytics_rtdetr_is_told_by_its_head(columns: int, classes: int | Non
         # four classes: either may be the boxes
         ({"output": (1, 8400, 4), "913": (1, 8400, 4)}, 4, "decoder", set()),
         ({"output": (1, 300, 7)}, 3, "decoder", {"rtdetr", "nms"}),
+        # rows of a grid, if anybody knew how many
+        ({"output": (1, None, 7)}, 3, "decoder", set()),
         ({"2861": (1, 100, 5), "2855": (1, 100, 4)}, 4, "decoder", {"detr", "rtdetr", "rfdetr"}),
     ],
 )
