@@ -9,7 +9,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from edge_infer.findings import Detections
+from edge_infer.findings import Anomaly, ClassScore, Detection, Detections, Grid
 from edge_infer.geometry import PixelBox, Polygon
 
 # BGR, one a class in turn; told apart by people with red-green weakness too
@@ -18,6 +18,9 @@ _AREA_COLOR = (255, 255, 255)
 _BLACK, _WHITE = (0, 0, 0), (255, 255, 255)
 _FONT = "sans"
 _LONGEST_LABEL = 40
+_HOT = (0, 0, 230)
+_TINT = 0.4
+_VISIBLE = 0.5
 _DARK = 420
 """Sum of a colour's parts: white text stands out on it."""
 
@@ -27,10 +30,19 @@ def draw(
     detections: Detections,
     zones: Sequence[Polygon] = (),
     region: PixelBox | None = None,
+    *,
+    classes: Sequence[ClassScore] = (),
+    anomaly: Anomaly | None = None,
 ) -> NDArray[np.uint8]:
-    """BGR (H, W, 3) or grey (H, W) -> a BGR copy with boxes, labels, zones and the region looked at."""
+    """BGR (H, W, 3) or grey (H, W) -> a BGR copy with what was found, zones and the region looked at."""
     image = pixels.copy() if pixels.ndim == 3 else np.repeat(pixels[:, :, None], 3, axis=2)
     line = max(1, round(min(image.shape[:2]) / 400))
+    if anomaly is not None:
+        _draw_anomaly(image, anomaly, line)
+    elif classes:
+        best = classes[0]
+        name = drawable(best.label) or str(best.class_id)
+        _write(image, f"{name} {best.score:.2f}", (0, 0), _COLORS[best.class_id % len(_COLORS)])
     if region is not None:
         _rectangle(image, region, _AREA_COLOR, line)
     for zone in zones:
@@ -39,10 +51,55 @@ def draw(
     # the best is drawn last: nothing covers it
     for detection in reversed(list(detections)):
         color = _COLORS[detection.class_id % len(_COLORS)]
-        _rectangle(image, detection.box, color, line)
+        _draw_shape(image, detection, color, line)
         name = drawable(detection.label) or str(detection.class_id)
         _write(image, f"{name} {detection.score:.2f}", detection.box, color)
     return image
+
+
+def _draw_shape(
+    image: NDArray[np.uint8], detection: Detection, color: tuple[int, int, int], line: int
+) -> None:
+    if detection.mask is not None:
+        _tint(image, mask_of(detection.mask, image.shape[1], image.shape[0]), color)
+    if detection.corners is None:
+        _rectangle(image, detection.box, color, line)
+    else:
+        points = np.rint(np.array(detection.corners)).astype(np.int32)
+        cv2.polylines(image, [points], isClosed=True, color=color, thickness=line)
+    for x, y, visible in detection.keypoints or ():
+        # what the network guesses behind something else is a ring
+        thickness = cv2.FILLED if visible >= _VISIBLE else line
+        cv2.circle(image, (round(x), round(y)), 2 * line + 1, color, thickness)
+
+
+def _tint(image: NDArray[np.uint8], mask: NDArray[np.uint8], color: tuple[int, int, int]) -> None:
+    where = mask > 0
+    image[where] = (image[where] * (1 - _TINT) + np.array(color) * _TINT).astype(np.uint8)
+
+
+def _draw_anomaly(image: NDArray[np.uint8], anomaly: Anomaly, line: int) -> None:
+    height, width = image.shape[:2]
+    if anomaly.heat_map is not None:
+        heat = map_of(anomaly.heat_map, width, height)
+        colored = cv2.applyColorMap(heat, cv2.COLORMAP_JET)
+        # what is normal stays as it is
+        weight = (np.clip(heat.astype(np.float32) / 255 - 0.25, 0, 0.5))[:, :, None]
+        image[:] = (image * (1 - weight) + colored * weight).astype(np.uint8)
+    color = _HOT if anomaly.is_anomalous else _AREA_COLOR
+    if anomaly.hot_box is not None:
+        _rectangle(image, anomaly.hot_box, color, line)
+    _write(image, f"anomaly {anomaly.score:.2f}", (0, 0), color)
+
+
+def mask_of(mask: Grid, width: int, height: int) -> NDArray[np.uint8]:
+    """(height, width): 255 where the object is, else 0; of a frame of that size."""
+    return np.where(mask.on_frame(width, height, outside=-1) > 0, np.uint8(255), np.uint8(0))
+
+
+def map_of(heat: Grid, width: int, height: int) -> NDArray[np.uint8]:
+    """(height, width): the heat map of 0..1 as 0..255, of a frame of that size; 0 where it says nothing."""
+    return np.asarray(np.rint(np.clip(heat.on_frame(width, height), 0, 1) * 255), np.uint8)
 
 
 def _rectangle(

@@ -131,6 +131,27 @@ def center_crop(
     return Fit(new_width, new_height, left, top, network_width, network_height)
 
 
+def tiles(part: PixelBox, size: tuple[int, int], overlap: float) -> list[PixelBox]:
+    """Boxes of ``size`` (height, width) that cover ``part``, row by row, evenly spread, none reaching beyond.
+
+    Neighbours share at least the fraction ``overlap`` of a tile; a part smaller than a tile is one, whole.
+    """
+    x1, y1, x2, y2 = part
+    height, width = min(size[0], y2 - y1), min(size[1], x2 - x1)
+    return [
+        (left, top, left + width, top + height)
+        for top in _starts(y1, y2, height, overlap)
+        for left in _starts(x1, x2, width, overlap)
+    ]
+
+
+def _starts(start: int, stop: int, side: int, overlap: float) -> list[int]:
+    room = stop - start - side
+    step = max(1, int(side * (1 - overlap)))
+    count = -(-room // step) + 1
+    return [start + round(room * i / max(1, count - 1)) for i in range(count)]
+
+
 @dataclass(frozen=True, slots=True)
 class Region:
     """The part of a frame that a station looks at."""

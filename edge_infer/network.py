@@ -10,15 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge_infer.backends import Backend, BackendSettings
-from edge_infer.decoders import DECODERS, Decoder
+from edge_infer.decoders import DECODERS, TASK_DECODERS, Decoder, decoder_name
+from edge_infer.decoders.seams import merge
 from edge_infer.errors import BackendError, ModelError
 from edge_infer.findings import Findings
-from edge_infer.geometry import PixelBox
-from edge_infer.model.card import ModelCard
+from edge_infer.geometry import PixelBox, tiles
+from edge_infer.model.card import ModelCard, Tiles
+from edge_infer.model.extra_inputs import is_known, value_of
 from edge_infer.preprocess import Preprocess
 from edge_infer.registry import resolve
 from edge_infer.result import Device, ModelIdentity
 from edge_infer.tensor import PictureSpec, TensorSpec
+
+MOST_TILES = 256
+"""More would be a mistake in the card: one picture would take minutes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +49,19 @@ class Network:
         self.device = Device(requested=backend.requested, running=backend.running)
         self.identity = ModelIdentity(name=card.name, version=card.version, sha256=card.sha256)
         self.requests = backend.requests
+        self.precision = backend.precision
+        self.runtime = backend.version
         self._backend = backend
         self._input = picture.name
+        self._others = {
+            spec.name: value_of(spec, picture.height, picture.width)
+            for spec in backend.inputs
+            if spec is not picture
+        }
         self._preprocess = Preprocess(card.input, picture)
-        decoder: Callable[[ModelCard, tuple[TensorSpec, ...]], Decoder] = resolve(DECODERS, card.decoder)
+        decoder: Callable[[ModelCard, tuple[TensorSpec, ...]], Decoder] = resolve(
+            TASK_DECODERS | DECODERS, decoder_name(card)
+        )
         self._decoder = decoder(card, backend.outputs)
 
     @classmethod
@@ -65,10 +79,38 @@ class Network:
 
         BackendError where the runtime fails.
         """
+        tiled = self.card.input.tiles
+        if tiled is not None:
+            return self._infer_tiles(pixels, region or (0, 0, pixels.shape[1], pixels.shape[0]), tiled)
+        return self._infer(pixels, region)
+
+    def _infer_tiles(self, pixels: NDArray[np.uint8], whole: PixelBox, tiled: Tiles) -> Inference:
+        parts = tiles(whole, tiled.size, tiled.overlap)
+        if len(parts) > MOST_TILES:
+            raise ModelError(
+                f"{self.card.network}: {len(parts)} tiles of {tiled.size[0]}x{tiled.size[1]} pixels for one "
+                f"picture, at most {MOST_TILES} are looked at",
+                hint="make input.tiles larger or the station's region smaller",
+            )
+        each = [self._infer(pixels, part) for part in parts]
+        start = time.perf_counter()
+        found = merge(
+            [one.findings for one in each], parts, whole, self.card.nms_iou, self.card.max_detections
+        )
+        merged_ms = (time.perf_counter() - start) * 1000
+        return Inference(
+            found,
+            sum(one.preprocess_ms for one in each),
+            sum(one.infer_ms for one in each),
+            sum(one.postprocess_ms for one in each) + merged_ms,
+            whole,
+        )
+
+    def _infer(self, pixels: NDArray[np.uint8], region: PixelBox | None) -> Inference:
         start = time.perf_counter()
         tensor, transform = self._preprocess(pixels, region)
         prepared = time.perf_counter()
-        outputs = self._backend.infer({self._input: tensor})
+        outputs = self._backend.infer({self._input: tensor, **self._others})
         answered = time.perf_counter()
         findings = self._decoder.decode(outputs, transform)
         end = time.perf_counter()
@@ -88,7 +130,7 @@ class Network:
 def _picture(card: ModelCard, backend: Backend) -> PictureSpec:
     """The input that takes the picture; every other one is a question nobody answered."""
     pictures = [spec for spec in backend.inputs if isinstance(spec, PictureSpec)]
-    others = [spec.name for spec in backend.inputs if not isinstance(spec, PictureSpec)]
+    others = [spec.name for spec in backend.inputs if not (isinstance(spec, PictureSpec) or is_known(spec))]
     if others:
         raise ModelError(
             f"{card.network}: nobody knows what to feed to the network's inputs {', '.join(others)}",

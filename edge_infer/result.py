@@ -6,7 +6,7 @@ import os
 import time
 import uuid
 from datetime import datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
@@ -78,6 +78,30 @@ class DetectionContent(_Part):
     """x1, y1, x2, y2 in pixels of the camera's frame."""
 
 
+class ClassificationContent(_Part):
+    """How sure a classifier is of one class of the whole picture; the best ones, best first."""
+
+    type: Literal["classification"] = "classification"
+    label: str
+    score: float
+
+
+class AnomalyContent(_Part):
+    """How far the whole picture is from normal."""
+
+    type: Literal["anomaly"] = "anomaly"
+    score: float
+    """0..1, normalised."""
+    threshold: float
+    """A part whose score reaches it is NOK."""
+    hot_box: tuple[float, float, float, float] | None
+    """x1, y1, x2, y2 in pixels of the camera's frame around what is not normal; None where nothing is, and
+    where the model does not say where."""
+
+
+Content = Annotated[DetectionContent | ClassificationContent | AnomalyContent, Field(discriminator="type")]
+
+
 class Identifier(_Part):
     """OPC's id: what, which version, and the hash that proves it."""
 
@@ -121,7 +145,7 @@ class ModelIdentity(_Part):
     name: str
     version: str | None = None
     sha256: str
-    """Of the network file."""
+    """Of the network file and, behind it, of the files that hold its weights, by name."""
 
 
 class Origin(_Part):
@@ -163,7 +187,8 @@ class Result(_Part):
     decision: Decision
     reasons: tuple[Reason, ...]
     rules: tuple[RuleOutcome, ...]
-    result_content: tuple[DetectionContent, ...]
+    result_content: tuple[Content, ...]
+    """One entry a finding."""
     captured_at: AwareDatetime | None
     """None where no frame was judged."""
     age_ms: float | None

@@ -18,6 +18,7 @@ from edge_infer.delivery import Delivery
 from edge_infer.engine import Engine
 from edge_infer.errors import EdgeInferError
 from edge_infer.frame import PartTrigger
+from edge_infer.golden import verify
 from edge_infer.jobs import Jobs
 from edge_infer.model.load import load_model
 from edge_infer.mqtt.publisher import Publisher
@@ -140,23 +141,35 @@ class Service:
     def _used_models(self) -> list[str]:
         return list(dict.fromkeys(station.model for station in self._site.stations.values()))
 
-    def _open_engine(self, name: str) -> str | None:
+    def _open_engine(self, name: str) -> Unusable | None:
         """Why the model cannot run, None where it does: one station's trouble is not the others'."""
         use, card = self._site.models[name], self._site.cards.get(name)
         self._notifier.send(STATUS=f"loading model {name}", EXTEND_TIMEOUT_USEC="120000000")
         try:
             network = Network.open(card or load_model(use.path), use.backend)
         except EdgeInferError as error:
-            log.error("model %s cannot run: %s", name, error)
-            self._publisher.event("model_failed", {"model": name, "error": str(error)})
-            return str(error)
+            return self._model_failed(name, Unusable("backend_failed", str(error)))
         for warning in network.card.warnings:
             log.warning("model %s: %s", name, warning)
-        log.info("model %s runs on %s %s", name, network.backend_name, network.device.running)
+        log.info(
+            "model %s runs on %s %s in %s",
+            name, network.backend_name, network.device.running, network.precision,
+        )  # fmt: skip
+        if network.card.golden:
+            report = verify(network)
+            if report.problems:
+                network.close()
+                return self._model_failed(name, Unusable("golden_failed", f"golden pictures: {report}"))
+            log.info("model %s: %s", name, report)
         self._engines[name] = Engine(name, network)
         return None
 
-    def _open_station(self, name: str, failures: Mapping[str, str | None]) -> None:
+    def _model_failed(self, name: str, why: Unusable) -> Unusable:
+        log.error("model %s cannot run: %s", name, why.text)
+        self._publisher.event("model_failed", {"model": name, "code": why.code, "error": why.text})
+        return why
+
+    def _open_station(self, name: str, failures: Mapping[str, Unusable | None]) -> None:
         settings = self._site.stations[name]
         camera = self._site.cameras[settings.camera]
         station = Station(

@@ -10,9 +10,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import cv2
+import numpy as np
 import pytest
 import yaml
 
+from edge_infer.golden import write
+from tests.support import networks
 from tests.support.mosquitto import Mosquitto
 from tests.support.running import Arrived, ForeignSubscriber, Running
 from tests.support.sites import write_model
@@ -82,6 +86,7 @@ def subscribe() -> Iterator[Callable[..., ForeignSubscriber]]:
 Run = Callable[..., Running]
 Subscribe = Callable[..., ForeignSubscriber]
 RULE = {"name": "none", "count": {"labels": ["bottle"], "at_least": 1}}
+NO_BOTTLE = {"name": "none", "count": {"labels": ["bottle"], "at_most": 0}}
 
 
 def whole(messages: list[Arrived]) -> dict[tuple[str, str], int]:
@@ -215,6 +220,44 @@ def test_a_model_that_cannot_be_used_makes_its_station_undefined_and_the_other_g
     assert sum(one["station"] == "cap" for one in results) == 30
     (other,) = (one for one in results if one["station"] == "other")
     assert (other["decision"], other["reasons"][0]["code"]) == ("UNDEFINED", "backend_failed")
+    subscriber.close()
+
+
+def test_a_station_leaves_undefined_only_after_its_golden_pictures_passed_on_this_device(
+    tmp_path: Path, mosquitto: Mosquitto, run: Run, subscribe: Subscribe
+) -> None:
+    path = site(
+        tmp_path / "a",
+        mosquitto,
+        frames=10,
+        models={
+            "m": {"path": "model", "backend": {"type": "openvino"}},
+            "bad": {"path": "bad", "backend": {"type": "openvino"}},
+        },
+        stations={
+            "cap": {"camera": "scene", "model": "m", "rules": [NO_BOTTLE]},
+            "other": {"camera": "scene", "model": "bad", "rules": [NO_BOTTLE]},
+        },
+    )
+    grey = tmp_path / "grey.png"
+    cv2.imwrite(str(grey), np.full((48, 64, 3), 90, np.uint8))
+    write(tmp_path / "a/model", [grey])
+    write(write_model(tmp_path / "a/bad"), [grey])
+    # the network changes after the expectation was written: it sees what is not there
+    rows = np.zeros((1, 6, 84), np.float32)
+    rows[0, :, 0] = (30, 30, 20, 20, 0, 0.9)
+    networks.rows(tmp_path / "a/bad/model.onnx", rows)
+    subscriber = subscribe(mosquitto, "vision/v1/plant1/l3/ipc7/#")
+    running = run(path)
+    assert running.wait() == 1, running.log
+    results = [one.json for one in subscriber.messages("/result")]
+    assert [one["decision"] for one in results if one["station"] == "cap"] == ["OK"] * 10
+    (other,) = (one for one in results if one["station"] == "other")
+    assert (other["decision"], other["reasons"][0]["code"]) == ("UNDEFINED", "golden_failed")
+    assert "grey.png: tear 0.900 at" in other["reasons"][0]["text"]
+    (event,) = (one.json for one in subscriber.messages("/event") if b"model_failed" in one.payload)
+    assert "golden_failed" in str(event)
+    assert "model m: 1 golden picture" in running.log
     subscriber.close()
 
 

@@ -30,6 +30,10 @@ class Backend(Protocol):
     """The device asked for."""
     running: str
     """The device that runs."""
+    precision: str
+    """What it computes in: f32, bf16, f16."""
+    version: str
+    """Of the runtime."""
 
     def infer(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """One tensor an output, the caller's to keep. BackendError where the runtime fails."""

@@ -76,6 +76,10 @@ class OnnxRuntimeBackend:
         self.requests = requests
         self.requested = requested
         self.running = running.removesuffix(_PROVIDER)
+        self.version = f"ONNX Runtime {onnxruntime.__version__}"
+        # it has no setting for this: what the network's own tensors are
+        ports = (*self._session.get_inputs(), *self._session.get_outputs())
+        self.precision = "f16" if any(value.type == "tensor(float16)" for value in ports) else "f32"
         self.inputs: tuple[TensorSpec, ...] = tuple(
             network_picture(card, spec) if spec.name == card.input.name else spec
             for spec in (_spec(value) for value in self._session.get_inputs())

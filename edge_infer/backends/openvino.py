@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
@@ -18,6 +19,7 @@ from edge_infer.backends.common import (
     reason,
     refuse_misfits,
 )
+from edge_infer.backends.npu import compile_apart, obstacles
 from edge_infer.errors import BackendError, ModelError
 from edge_infer.model.card import ModelCard
 from edge_infer.model.ir_file import output_name
@@ -26,6 +28,9 @@ from edge_infer.tensor import PictureSpec, Tensor, TensorSpec
 if TYPE_CHECKING:
     import openvino
 
+log = logging.getLogger(__name__)
+
+_NPU = "NPU"
 _VIRTUAL = ("AUTO", "MULTI", "HETERO")
 # a message that is not UTF-8 (a damaged name in the file) becomes a ValueError
 _FAILURES = (RuntimeError, ValueError)
@@ -37,12 +42,14 @@ class OpenVino(BackendSettings):
 
     type: Literal["openvino"] = "openvino"
     """openvino."""
+    precision: Literal["f32", "bf16", "f16"] = "f32"
+    """What to compute in: f32 answers as every other backend; bf16 and f16 are faster on some devices."""
 
     def open(self, card: ModelCard) -> OpenVinoBackend:
         """ModelError: the file cannot be used; BackendError: the device is not there or cannot run it."""
         return first_that_opens(
             (self.device, *self.fallback),
-            lambda device: OpenVinoBackend(card, self.device, device, self.requests),
+            lambda device: OpenVinoBackend(card, self.device, device, self.requests, self.precision),
         )
 
 
@@ -52,18 +59,14 @@ class OpenVinoBackend:
     Type, layout, colour, scale, mean and std are part of the compiled network; a uint8 picture remains.
     """
 
-    def __init__(self, card: ModelCard, requested: str, device: str, requests: int) -> None:
+    def __init__(
+        self, card: ModelCard, requested: str, device: str, requests: int, precision: str = "f32"
+    ) -> None:
         core = _core()
         _refuse_absent(core, device)
         network = _read(core, card)
         picture = _fold_preprocessing(card, network)
-        try:
-            compiled = core.compile_model(network, device.upper(), {"PERFORMANCE_HINT": "LATENCY"})
-        except _FAILURES as error:
-            raise BackendError(
-                f"OpenVINO cannot run {card.network} on {device}: {reason(error)}",
-                hint=f"devices on this machine: {', '.join(core.available_devices)}",
-            ) from error
+        compiled = _compile(core, card, network, device.upper(), _hints(device, precision))
         self.inputs: tuple[TensorSpec, ...] = tuple(
             picture if _is_picture(card, port) else _spec(index, port)
             for index, port in enumerate(compiled.inputs)
@@ -74,6 +77,18 @@ class OpenVinoBackend:
         # (CPU): the helper of a device that could not be compiled for
         running = [str(name).strip("()") for name in compiled.get_property("EXECUTION_DEVICES")]
         self.running = ",".join(running)
+        self.version = f"OpenVINO {_version()}"
+        self.precision = _precision(compiled)
+        if precision == "f32" and self.precision != "f32" and _NPU not in running:
+            raise BackendError(
+                f"OpenVINO would run {card.network} on {self.running} in {self.precision} instead of f32",
+                hint=f"say `precision: {self.precision}` under `backend:` if that is meant",
+            )
+        if self.precision != precision:
+            log.warning(
+                "%s was to run in %s, on %s it runs in %s",
+                card.network, precision, self.running, self.precision,
+            )  # fmt: skip
         self._closed = False
         # requests keep the compiled network alive; None: closed
         self._free: SimpleQueue[Any] = SimpleQueue()
@@ -87,7 +102,7 @@ class OpenVinoBackend:
             try:
                 # share_outputs would give views that the next picture overwrites
                 answers = request.infer(
-                    [tensors[self.inputs[0].name]], share_inputs=True, share_outputs=False
+                    [tensors[spec.name] for spec in self.inputs], share_inputs=True, share_outputs=False
                 )
             except _FAILURES as error:
                 raise BackendError(f"OpenVINO failed on {self.running}: {reason(error)}") from error
@@ -125,10 +140,74 @@ def _core() -> openvino.Core:
     # A weights file that is replaced in place must not change under a running network.
     core.set_property({"ENABLE_MMAP": False})
     if "CPU" in core.available_devices:
-        # f32: some CPUs take bf16 by themselves, and the same frame would give another answer.
         # Pinning puts the threads of every network on the same first cores.
-        core.set_property("CPU", {"INFERENCE_PRECISION_HINT": "f32", "ENABLE_CPU_PINNING": False})
+        core.set_property("CPU", {"ENABLE_CPU_PINNING": False})
     return core
+
+
+def npu_obstacles(card: ModelCard) -> tuple[str, ...]:
+    """Why the card's network could not run on an NPU, here or elsewhere; nothing: it could.
+
+    ModelError where the file cannot be used, BackendError where OpenVINO is not there.
+    """
+    network = _read(_core(), card)
+    _fold_preprocessing(card, network)
+    return obstacles(network)
+
+
+def _compile(
+    core: openvino.Core, card: ModelCard, network: openvino.Model, device: str, hints: Mapping[str, str]
+) -> openvino.CompiledModel:
+    try:
+        accelerator = _npu_of(core, device)
+        if accelerator is None:
+            return core.compile_model(network, device, hints)
+        if why := obstacles(network):
+            raise BackendError(f"{card.network} cannot run on {accelerator}: {'; '.join(why)}")
+        compiled = compile_apart(core, network, accelerator, hints)
+        # a virtual device compiles again by itself, now that it is known to survive
+        return compiled if device == accelerator else core.compile_model(network, device, hints)
+    except _FAILURES as error:
+        raise BackendError(
+            f"OpenVINO cannot run {card.network} on {device}: {reason(error)}",
+            hint=f"devices on this machine: {', '.join(core.available_devices)}",
+        ) from error
+
+
+def _npu_of(core: openvino.Core, device: str) -> str | None:
+    """The NPU that a device may compile for."""
+    kind, _, named = device.partition(":")
+    names = named.split(",") if named else core.available_devices if kind == "AUTO" else [device]
+    plain = [name.partition("(")[0].strip() for name in names]
+    return next((name for name in plain if name.partition(".")[0] == _NPU), None)
+
+
+def _version() -> str:
+    import openvino
+
+    # 2026.4.1-22982-...: the rest names a build
+    return str(openvino.__version__).partition("-")[0]
+
+
+def _hints(device: str, precision: str) -> dict[str, str]:
+    hints = {"PERFORMANCE_HINT": "LATENCY"}
+    if device.upper().partition(".")[0] != _NPU:
+        # some CPUs and every GPU take fewer bits by themselves, and the same frame would give another
+        # answer; an NPU has f16 only
+        hints["INFERENCE_PRECISION_HINT"] = precision
+    return hints
+
+
+def _precision(compiled: openvino.CompiledModel) -> str:
+    """What it computes in, in OpenVINO's words (f32, bf16, f16); of several devices all of them."""
+    key = "INFERENCE_PRECISION_HINT"
+    if key in compiled.get_property("SUPPORTED_PROPERTIES"):
+        types = [compiled.get_property(key)]
+    else:
+        # AUTO, MULTI and HETERO tell it of each device
+        devices = compiled.get_property("DEVICE_PROPERTIES").values()
+        types = [properties[key] for properties in devices if key in properties]
+    return ",".join(sorted({str(one.get_type_name()) for one in types})) or "unknown"
 
 
 def _refuse_absent(core: openvino.Core, device: str) -> None:
@@ -162,13 +241,25 @@ def _read(core: openvino.Core, card: ModelCard) -> openvino.Model:
         port = _picture_port(card, network)
         shape = picture_shape(card, _spec(0, port))
         if port.partial_shape != PartialShape(list(shape)):
-            network.reshape({port: PartialShape(list(shape))})
+            network.reshape({port: PartialShape(list(shape)), **_one_of_each(card, network)})
     except _FAILURES as error:
         raise ModelError(
             f"OpenVINO cannot use {card.network}: {reason(error)}",
             hint="export it again, or try the other backend",
         ) from error
     return network
+
+
+def _one_of_each(card: ModelCard, network: openvino.Model) -> dict[Any, Any]:
+    """The inputs beside the picture for a batch of one."""
+    from openvino import PartialShape
+
+    others = [port for port in network.inputs if not _is_picture(card, port)]
+    return {
+        port: PartialShape([1, *list(port.partial_shape)[1:]])
+        for port in others
+        if len(port.partial_shape) and port.partial_shape[0].is_dynamic
+    }
 
 
 def _picture_port(card: ModelCard, network: openvino.Model) -> Any:

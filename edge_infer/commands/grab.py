@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edge_infer.config.site import Site
-    from edge_infer.findings import Detections
+    from edge_infer.findings import Findings
     from edge_infer.frame import Frame
     from edge_infer.geometry import PixelBox
     from edge_infer.sources import SourceSettings
@@ -164,7 +164,7 @@ def _drawn(
 ) -> tuple[NDArray[np.uint8], int | None, list[str]]:
     from edge_infer import geometry
     from edge_infer.drawing import draw
-    from edge_infer.findings import Detections
+    from edge_infer.findings import Detections, Findings
 
     station, troubles = site.stations[name], []
     zones = []
@@ -175,17 +175,22 @@ def _drawn(
                 zones.append(area.polygon(frame.width, frame.height))
             except EdgeInferError as error:
                 troubles.append(f"rule {rule.name}: {error.message}")
-    found: Detections | None = None
+    found: Findings | None = None
     if frame.damaged is None and (region is not None or station.region is None):
         try:
             found = _found(site, station, frame, region)
         except EdgeInferError as error:
             troubles.append(str(error))
-    pixels = draw(frame.pixels, found or Detections.none(), zones, region)
-    return pixels, None if found is None else len(found), troubles
+    found = found or Findings()
+    detections = found.detections
+    pixels = draw(
+        frame.pixels, detections or Detections.none(), zones, region,
+        classes=found.classes or (), anomaly=found.anomaly,
+    )  # fmt: skip
+    return pixels, None if detections is None else len(detections), troubles
 
 
-def _found(site: Site, station: StationSettings, frame: Frame, region: PixelBox | None) -> Detections | None:
+def _found(site: Site, station: StationSettings, frame: Frame, region: PixelBox | None) -> Findings:
     from edge_infer.model.load import load_model
     from edge_infer.network import Network
 
@@ -198,7 +203,7 @@ def _found(site: Site, station: StationSettings, frame: Frame, region: PixelBox 
         network.close()
     if findings.undefined is not None:
         raise EdgeInferError(f"the network gives no honest answer: {findings.undefined}")
-    return findings.detections
+    return findings
 
 
 def _tell(grabbed: _Grabbed, *, as_json: bool) -> None:

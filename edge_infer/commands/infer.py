@@ -16,7 +16,7 @@ from edge_infer.errors import EdgeInferError
 from edge_infer.registry import resolve
 
 if TYPE_CHECKING:
-    from edge_infer.findings import Detections
+    from edge_infer.findings import Findings
     from edge_infer.network import Inference, Network
     from edge_infer.picture import Picture
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     "--save",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="Draw what was found into copies of the pictures.",
+    help="Draw what was found into copies of the pictures; write masks and maps beside them.",
 )
 def infer(
     *,
@@ -52,14 +52,14 @@ def infer(
     forgive_encoding()
     card = load_model(model)
     network = Network.open(card, choose_backend(card.network, backend, device))
-    names = _names(images, save) if save else None
+    saver = _Saver(save, images) if save else None
     failed = False
     try:
-        for index, image in enumerate(_with_progress(images)):
-            answer, picture, found = _one(network, image)
+        for image in _with_progress(images):
+            answer, picture, findings = _one(network, image)
             failed |= "error" in answer
-            if names and picture is not None and found is not None:
-                _draw(names[index], picture, found)
+            if saver and picture is not None and findings is not None:
+                saver.save(image, picture, findings, answer)
             if as_json:
                 _print_json(answer)
             else:
@@ -76,7 +76,7 @@ def choose_backend(network: Path, name: str | None, device: str) -> BackendSetti
     return settings
 
 
-def _one(network: Network, image: str) -> tuple[dict[str, Any], Picture | None, Detections | None]:
+def _one(network: Network, image: str) -> tuple[dict[str, Any], Picture | None, Findings | None]:
     """The JSON object of one image; a picture that cannot be judged is an answer too."""
     from edge_infer.picture import read
 
@@ -86,27 +86,16 @@ def _one(network: Network, image: str) -> tuple[dict[str, Any], Picture | None, 
     except EdgeInferError as error:
         return {"image": image, "error": str(error)}, None, None
     findings = inference.findings
-    found = findings.detections if findings.undefined is None else None
+    found = findings if findings.undefined is None else None
     return _answer(network, image, picture, inference), picture, found
 
 
 def _answer(network: Network, image: str, picture: Picture, inference: Inference) -> dict[str, Any]:
+    from edge_infer.answer import as_json
+
     findings = inference.findings
     height, width = picture.pixels.shape[:2]
-    answer: dict[str, Any] = {"image": image, "width": width, "height": height}
-    if findings.undefined is not None:
-        # no list: an empty one would say that nothing is there
-        answer["undefined"] = [findings.undefined]
-    elif findings.detections is not None:
-        answer["detections"] = [
-            {
-                "label": detection.label,
-                "class_id": detection.class_id,
-                "score": round(detection.score, 6),
-                "box": [round(side, 3) for side in detection.box],
-            }
-            for detection in findings.detections
-        ]
+    answer: dict[str, Any] = {"image": image, "width": width, "height": height, **as_json(findings)}
     answer["warnings"] = [*picture.warnings, *network.card.warnings, *findings.warnings]
     answer["timing_ms"] = {
         "preprocess": round(inference.preprocess_ms, 3),
@@ -142,37 +131,62 @@ def _print_text(answer: dict[str, Any]) -> None:
     if "undefined" in answer:
         click.echo(f"{image}: {size}, UNDEFINED: {', '.join(answer['undefined'])}")
         return
-    detections = answer["detections"]
-    click.echo(f"{image}: {size}, {len(detections)} found")
-    for found in detections:
-        box = " ".join(f"{side:.0f}" for side in found["box"])
-        click.echo(f"  {found['label']} {found['score']:.3f} at {box}")
+    if "anomaly" in answer:
+        anomaly = answer["anomaly"]
+        what = "not normal" if anomaly["is_anomalous"] else "normal"
+        where = f" at {_box(anomaly['hot_box'])}" if anomaly.get("hot_box") else ""
+        click.echo(f"{image}: {size}, {what}: {anomaly['score']:.3f} of {anomaly['threshold']:g}{where}")
+        return
+    classes, detections = answer.get("classes", []), answer.get("detections", [])
+    click.echo(f"{image}: {size}, " + (classes[0]["label"] if classes else f"{len(detections)} found"))
+    for found in (*classes, *detections):
+        where = f" at {_box(found['box'])}" if "box" in found else ""
+        click.echo(f"  {found['label']} {found['score']:.3f}{where}")
 
 
-def _names(images: Sequence[str], folder: Path) -> list[Path]:
-    """Where each drawn picture goes: never over a picture that was given, never two to one place."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise EdgeInferError(f"cannot make the folder {folder}: {error.strerror}") from error
-    taken = {Path(image).resolve() for image in images}
-    names = []
-    for image in images:
-        stem, number = Path(image).stem, 1
-        name = folder / f"{stem}.found.png"
-        while name.resolve() in taken:
+def _box(sides: Sequence[float]) -> str:
+    return " ".join(f"{side:.0f}" for side in sides)
+
+
+class _Saver:
+    """Writes what was found into a folder: never over a picture that was given, never two to one place."""
+
+    def __init__(self, folder: Path, images: Sequence[str]) -> None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise EdgeInferError(f"cannot make the folder {folder}: {error.strerror}") from error
+        self._folder = folder
+        self._taken = {Path(image).resolve() for image in images}
+
+    def save(self, image: str, picture: Picture, findings: Findings, answer: dict[str, Any]) -> None:
+        """Draw a copy; masks and map go beside it and their paths into the answer."""
+        from edge_infer.drawing import draw, map_of, mask_of
+        from edge_infer.findings import Detections
+        from edge_infer.picture import write_atomically
+
+        stem = Path(image).stem
+        found = findings.detections or Detections.none()
+        drawn = draw(picture.pixels, found, classes=findings.classes or (), anomaly=findings.anomaly)
+        write_atomically(self._free(stem, "found"), drawn)
+        height, width = picture.pixels.shape[:2]
+        for number, detection in enumerate(found):
+            if detection.mask is not None:
+                path = self._free(stem, f"mask{number}")
+                write_atomically(path, mask_of(detection.mask, width, height))
+                answer["detections"][number]["mask"] = str(path)
+        if findings.anomaly is not None and findings.anomaly.heat_map is not None:
+            path = self._free(stem, "map")
+            write_atomically(path, map_of(findings.anomaly.heat_map, width, height))
+            answer["anomaly"]["map"] = str(path)
+
+    def _free(self, stem: str, what: str) -> Path:
+        path, number = self._folder / f"{stem}.{what}.png", 1
+        while path.resolve() in self._taken:
             number += 1
-            name = folder / f"{stem}-{number}.found.png"
-        taken.add(name.resolve())
-        names.append(name)
-    return names
-
-
-def _draw(path: Path, picture: Picture, found: Detections) -> None:
-    from edge_infer.drawing import draw
-    from edge_infer.picture import write_atomically
-
-    write_atomically(path, draw(picture.pixels, found))
+            path = self._folder / f"{stem}-{number}.{what}.png"
+        self._taken.add(path.resolve())
+        return path
 
 
 def _with_progress(images: Sequence[str]) -> Iterator[str]:

@@ -47,6 +47,12 @@ def check_against_card(pieces: Pieces, name: str, station: StationSettings, card
         pieces.wrong(at, "a station needs rules: they say what must hold for OK")
     if card is None:
         return
+    if station.rules and card.task == "anomaly":
+        pieces.wrong(
+            (*at, "rules"),
+            f"the model {station.model} judges by its own threshold and counts nothing; remove rules",
+        )
+        return
     for index, rule in enumerate(station.rules):
         count = (*at, "rules", index, "count")
         for position, label in enumerate(rule.count.labels):
@@ -56,7 +62,12 @@ def check_against_card(pieces: Pieces, name: str, station: StationSettings, card
                     (*count, "labels", position),
                     f"the model {station.model} has no label {quoted(label)}{advice}",
                 )
-        if 0 < rule.count.min_score < card.score_threshold:
+        if card.task == "classify" and (rule.zone is not None or rule.min_area_px):
+            pieces.wrong(
+                (*at, "rules", index, "zone" if rule.zone is not None else "min_area_px"),
+                f"the model {station.model} judges the whole picture, it does not say where",
+            )
+        if 0 < rule.count.min_score < card.score_threshold and card.task != "classify":
             pieces.warn(
                 (*count, "min_score"),
                 f"the model {station.model} drops everything below its score_threshold "

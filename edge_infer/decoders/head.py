@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -39,19 +39,20 @@ class Output:
         before: int,
         classes: int,
         layouts: Sequence[Layout],
+        after: int = 0,
     ) -> None:
-        """A row has ``before`` values and then ``classes`` scores.
+        """A row has ``before`` values, then ``classes`` scores, then ``after`` values of its task.
 
         ``layouts``: those that this family is exported in; the first wins where several fit.
         ModelError where no output, or more than one, has such rows.
         """
         self._card = card
-        self._columns = before + classes
+        self._columns = before + classes + after
         self._layouts = layouts
         fitting = [spec for spec in outputs if self._fits(spec.shape)]
         if len(fitting) != 1:
             raise ModelError(
-                f"{card.network}: {self._misfit(outputs, before, classes, len(fitting))}",
+                f"{card.network}: {self._misfit(outputs, before + after, classes, len(fitting))}",
                 hint="correct labels or decoder in the model card",
             )
         self.name = fitting[0].name
@@ -113,6 +114,12 @@ class Candidates:
     """(N,)"""
     class_ids: NDArray[np.intp]
     """(N,)"""
+    rows: NDArray[np.intp]
+    """(N,) where they stand in the network's output."""
+
+
+More = Callable[[Detections, NDArray[np.intp], Boxes], Detections]
+"""Adds what a task finds besides boxes to (detections, their rows, their boxes in network pixels)."""
 
 
 def objects(
@@ -125,7 +132,7 @@ def objects(
     class_ids = by_class.argmax(axis=1)
     scores = rows[found, 4] * by_class[np.arange(len(found)), class_ids]
     above = scores >= threshold
-    return Candidates(corners(boxes[found[above]]), scores[above], class_ids[above])
+    return Candidates(corners(boxes[found[above]]), scores[above], class_ids[above], found[above])
 
 
 def conclude(
@@ -136,6 +143,7 @@ def conclude(
     *,
     suppress: bool = True,
     warnings: tuple[str, ...] = (),
+    more: More | None = None,
 ) -> Findings:
     """The best boxes, in frame pixels. ``usable``: for every row, whether it is finite.
 
@@ -146,22 +154,25 @@ def conclude(
     if nan_rows:
         warnings += (f"{nan_rows} of {usable.size} rows of the network's output are not finite numbers",)
     order = best_first(candidates.scores, MOST_CANDIDATES if suppress else card.max_detections)
-    boxes, scores, class_ids = candidates.boxes[order], candidates.scores[order], candidates.class_ids[order]
+    boxes, scores = candidates.boxes[order], candidates.scores[order]
     if len(scores) and scores[0] > _HIGHEST_SCORE:
         raise ModelError(
             f"{card.network}: the network gives a score of {scores[0]:.4g}, which is no probability",
             hint=f"it may end before its sigmoid or not be what the decoder {card.decoder} reads",
         )
     if suppress:
-        stay = nms(boxes, class_ids, card.nms_iou, card.max_detections)
-        boxes, scores, class_ids = boxes[stay], scores[stay], class_ids[stay]
+        stay = nms(boxes, candidates.class_ids[order], card.nms_iou, card.max_detections)
+        boxes, scores, order = boxes[stay], scores[stay], order[stay]
     in_frame = transform.boxes_to_frame(boxes)
     real = area(in_frame) > 0
+    class_ids = candidates.class_ids[order]
     detections = Detections(
         in_frame[real],
         np.minimum(scores[real], 1),
         class_ids[real].astype(np.int32),
         tuple(card.labels[class_id] for class_id in class_ids[real].tolist()),
     )
+    if more is not None:
+        detections = more(detections, candidates.rows[order[real]], boxes[real])
     undefined = "nan" if usable.size and nan_rows == usable.size else None
     return Findings(detections, nan_rows, undefined, warnings)

@@ -5,13 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+from numpy.typing import NDArray
 
 from edge_infer.decoders.boxes import MOST_CANDIDATES, best_first, corners
-from edge_infer.decoders.head import Candidates, Output, conclude, finite, objects
+from edge_infer.decoders.head import Candidates, Output, Rows, conclude, finite, objects
 from edge_infer.findings import Findings
 from edge_infer.geometry import Transform
 from edge_infer.model.card import ModelCard
 from edge_infer.tensor import Tensor, TensorSpec
+
+
+def best_class(card: ModelCard, rows: Rows, usable: NDArray[np.bool_]) -> Candidates:
+    """Score = the best class, from column 4 on; what follows the classes belongs to the task."""
+    by_class = rows.T[4 : 4 + len(card.labels)]
+    scores = by_class.max(axis=0)
+    found = np.flatnonzero((scores >= card.score_threshold) & usable)
+    # the class is asked only of those that count
+    found = found[best_first(scores[found], MOST_CANDIDATES)]
+    class_ids = by_class[:, found].argmax(axis=0)
+    return Candidates(corners(rows[found, :4]), scores[found], class_ids, found)
 
 
 class YoloV8:
@@ -27,14 +39,7 @@ class YoloV8:
         """Score = the best class."""
         rows = self._output.rows(outputs)
         usable = finite(rows)
-        by_class = rows.T[4:]
-        scores = by_class.max(axis=0)
-        found = np.flatnonzero((scores >= self._card.score_threshold) & usable)
-        # the class is asked only of those that count
-        found = found[best_first(scores[found], MOST_CANDIDATES)]
-        class_ids = by_class[:, found].argmax(axis=0)
-        candidates = Candidates(corners(rows[found, :4]), scores[found], class_ids)
-        return conclude(self._card, transform, candidates, usable)
+        return conclude(self._card, transform, best_class(self._card, rows, usable), usable)
 
 
 class YoloV5:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+from numpy.typing import NDArray
 
-from edge_infer.decoders.head import Candidates, Output, conclude, finite
+from edge_infer.decoders.head import Candidates, Output, Rows, conclude, finite
+from edge_infer.decoders.rows import numbered, refuse_fractions
 from edge_infer.findings import Findings
 from edge_infer.geometry import Transform
 from edge_infer.model.card import ModelCard
@@ -24,17 +26,12 @@ class YoloEnd2End:
         """A row whose class has no label is dropped, and said."""
         rows = self._output.rows(outputs)
         usable = finite(rows)
-        found = rows[usable]
-        found = found[found[:, 4] >= self._card.score_threshold]
-        class_ids = np.rint(found[:, 5])
-        known = (class_ids >= 0) & (class_ids < len(self._card.labels)) & (found[:, 5] == class_ids)
-        warnings: tuple[str, ...] = ()
-        if not known.all():
-            numbers = ", ".join(f"{number:g}" for number in np.unique(found[~known, 5])[:5])
-            labels = len(self._card.labels)
-            warnings = (
-                f"{np.count_nonzero(~known)} rows name classes ({numbers}) beyond the {labels} labels",
-            )
-        found, class_ids = found[known], class_ids[known].astype(np.intp)
-        candidates = Candidates(found[:, :4].astype(np.float64), found[:, 4], class_ids)
+        candidates, warnings = final_rows(self._card, rows, usable)
         return conclude(self._card, transform, candidates, usable, suppress=False, warnings=warnings)
+
+
+def final_rows(card: ModelCard, rows: Rows, usable: NDArray[np.bool_]) -> tuple[Candidates, tuple[str, ...]]:
+    """Score and class of a row as it says; what follows them belongs to the task. And what was dropped."""
+    candidates, warnings = numbered(card, rows[:, :4], rows[:, 4], rows[:, 5], usable)
+    refuse_fractions(card, candidates.boxes)
+    return candidates, warnings

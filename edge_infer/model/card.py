@@ -20,6 +20,16 @@ Origin = Literal["card", "network", "default", "guess"]
 
 
 @dataclass(frozen=True, slots=True)
+class Tiles:
+    """A large picture is looked at in parts that overlap."""
+
+    size: tuple[int, int]
+    """height, width in pixels of the picture."""
+    overlap: float = 0.2
+    """At least this fraction of a tile is shared with its neighbour: more than the objects are large."""
+
+
+@dataclass(frozen=True, slots=True)
 class InputCard:
     """How a picture becomes the network's input."""
 
@@ -42,6 +52,8 @@ class InputCard:
     """x / scale, then (x - mean) / std, in ``color`` order."""
     mean: tuple[float, ...] = (0.0, 0.0, 0.0)
     std: tuple[float, ...] = (1.0, 1.0, 1.0)
+    tiles: Tiles | None = None
+    """None: the whole picture at once."""
     name: str = ""
     """The network's input that takes the picture."""
 
@@ -53,6 +65,13 @@ class AnomalyCard:
     threshold: float = 0.5
     min: float = 0
     max: float = 1
+    own_map: tuple[float, float, float] | None = None
+    """threshold, min, max of the map where it is normalised apart from the score."""
+
+    @property
+    def of_map(self) -> tuple[float, float, float]:
+        """threshold, min, max."""
+        return self.own_map or (self.threshold, self.min, self.max)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +90,7 @@ class ModelCard:
     network: Path
     """Absolute path of the .onnx or .xml file."""
     sha256: str
-    """Of the network file."""
+    """Of the network file and, behind it, of the files that hold its weights, by name."""
     task: Task
     decoder: str
     """A name in ``DECODERS``."""
@@ -87,6 +106,11 @@ class ModelCard:
     nms_iou: float = 0.45
     max_detections: int = 300
     anomaly: AnomalyCard | None = None
+    """None: the network normalises its score itself."""
+    keypoints: tuple[int, int] | None = None
+    """pose: how many points an object has, and how many numbers each (3: with its visibility)."""
+    logits: bool | None = None
+    """classify, semantic: a softmax (a sigmoid for one channel) is left to do; None: the values must tell."""
     golden: tuple[GoldenImage, ...] = ()
     license: str | None = None
     origins: Mapping[str, Origin] = field(default_factory=lambda: MappingProxyType({}))

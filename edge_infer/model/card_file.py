@@ -39,6 +39,15 @@ Labels = Annotated[
 ]
 
 
+class TilesFile(Settings):
+    """``tiles:`` a large picture is looked at in parts that overlap."""
+
+    size: Size
+    """height, width of a tile in pixels of the picture."""
+    overlap: Annotated[float, Field(ge=0, le=0.9)] = 0.2
+    """The fraction of a tile that its neighbour sees too; more than the objects are large."""
+
+
 class InputFile(Settings):
     """``input:`` how a picture becomes the network's input."""
 
@@ -54,6 +63,8 @@ class InputFile(Settings):
     """height, width cut from the centre; center_crop only."""
     graph_crop: Size | None = None
     """height, width that the network itself cuts from the centre: maps cover only that part."""
+    tiles: TilesFile | None = None
+    """Look at a large picture in parts; networks that find boxes only."""
     pad_value: Annotated[int, Field(ge=0, le=255)] | None = None
     """The grey around a letterboxed picture, 0..255."""
     color: Color | None = None

@@ -3,73 +3,90 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from edge_infer.model.card import Background
+from edge_infer.model.head import Head, Unclear, grid_cells, shapes
+from edge_infer.model.multi_heads import (
+    MULTI,
+    NANODET_SIDES,
+    NMS_COLUMNS,
+    QUERIES,
+    Seen,
+    possible_heads,
+    read_as,
+)
 from edge_infer.model.told import Told
 from edge_infer.tensor import TensorSpec
 
-BUILT = ("yolov5", "yolov8", "yolo-end2end", "yolox", "yolox-raw")
+_ROWS = ("yolov5", "yolov8", "yolo-end2end", "yolox", "yolox-raw")
+BUILT = (*_ROWS, *MULTI)
 """Decoders whose heads can be checked here; each is in ``DECODERS`` too."""
 
-_STRIDES = ((8, 16, 32), (4, 8, 16, 32), (8, 16, 32, 64), (16, 32))
 _ANCHORS_A_CELL = 3
 _END2END_COLUMNS = 6
 _Dim = int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
-    """What the outputs are."""
-
-    decoder: str
-    classes: int | None
-    """Columns that hold a class score; None where a row holds the class id itself."""
-
-
-@dataclass(frozen=True, slots=True)
-class Unclear:
-    """Why nobody can know."""
-
-    why: str
-    """A sentence without an end."""
-    fitting: tuple[str, ...] = ()
-    """Decoders that all fit."""
-
-
-def grid_cells(size: tuple[int, int]) -> set[int]:
-    """How many cells the usual heads have for an input of this height, width."""
-    height, width = size
-    return {sum(-(-height // stride) * -(-width // stride) for stride in strides) for strides in _STRIDES}
-
-
-def shapes(outputs: Sequence[TensorSpec]) -> str:
-    """For sentences: ``output0 1x7x8400``."""
-    return ", ".join(
-        f"{spec.name} {'x'.join('?' if side is None else str(side) for side in spec.shape) or 'scalar'}"
-        for spec in outputs
-    )
-
-
 def tell_head(
-    outputs: Sequence[TensorSpec], size: tuple[int, int], classes: int | None, told: Told
+    outputs: Sequence[TensorSpec],
+    size: tuple[int, int],
+    classes: int | None,
+    told: Told,
+    *,
+    background: Background | None = None,
+    inputs: tuple[str, ...] = (),
+    anchors: tuple[tuple[float, ...], ...] = (),
 ) -> Head | Unclear:
-    """``classes``: how many the labels name, background counted; None where nothing names them.
+    """``classes``: how many the labels name, background left out; None where nothing names them.
 
+    ``background``: the card's word, None where it has none. ``inputs``: names of those beside the picture.
     Where the labels fit no possible head, the head that the shapes say comes back: its count is then wrong.
     """
-    where = f"the network's outputs ({shapes(outputs)})"
+    where = f"the network's outputs ({shapes(outputs)}) and an input of {size[0]}x{size[1]}"
+    seen = Seen(outputs, size, inputs, anchors)
     if len(outputs) > 1 and all(len(spec.shape) == 5 for spec in outputs):
-        return Unclear(f"{where} are raw anchor grids, which need `anchors:` and a decoder")
-    if len(outputs) != 1 or len(outputs[0].shape) != 3:
-        return Unclear(f"{where} are of no layout that is known")
-    _, rows, columns = outputs[0].shape
-    if told.head and told.head.startswith("RTDETR"):
-        return Head("rtdetr", None)
-    if (told.end2end or told.nms_inside) and columns == _END2END_COLUMNS:
+        return read_as("yolov5-raw", seen)
+    rows = _the_rows(outputs)
+    if told.head and told.head.startswith("RTDETR") and rows is not None:
+        return read_as("rtdetr", Seen([rows], size))
+    if rows is None:
+        possible = possible_heads(seen)
+    elif (told.end2end or told.nms_inside) and rows.shape[2] == _END2END_COLUMNS:
         return Head("yolo-end2end", None)
-    possible = _possible(rows, columns, grid_cells(size), told)
-    fitting = [head for head in possible if classes is None or head.classes in (None, classes)]
-    return _only_one(fitting or possible, f"{where} and an input of {size[0]}x{size[1]}")
+    else:
+        possible = _possible(rows.shape[1], rows.shape[2], grid_cells(size), told)
+    fitting = [head for head in possible if fits(head, classes, background)]
+    # of two readings the one whose family has that background
+    fitting = [head for head in fitting if head.background == background] or fitting
+    if rows is None and not possible:
+        return _by_labels(seen, classes, background, where)
+    return _only_one(fitting or possible, where)
+
+
+def _by_labels(seen: Seen, classes: int | None, background: Background | None, where: str) -> Head | Unclear:
+    """Shapes that several kinds of network have: only the number of labels tells, or nothing does."""
+    if any(isinstance(read_as(decoder, seen), Head) for decoder in QUERIES):
+        # boxes and logits, but no name that tells softmax from sigmoid
+        return Unclear(f"{where} may be of the DETR family", QUERIES)
+    grid = read_as("fastestdet", seen)
+    if isinstance(grid, Unclear):
+        return _only_one([], where)
+    if classes is not None and fits(grid, classes, background):
+        return grid
+    return Unclear(f"{where} may be a grid of {grid.classes} classes or a map", ("fastestdet",))
+
+
+def fits(head: Head, classes: int | None, background: Background | None) -> bool:
+    """Whether so many classes, background left out, fill the head's columns."""
+    if classes is None or head.classes is None:
+        return True
+    return head.classes == classes + ((background or head.background) != "none")
+
+
+def _the_rows(outputs: Sequence[TensorSpec]) -> TensorSpec | None:
+    """(1, rows, columns), alone or beside the raw grids that it was made of."""
+    rows = [spec for spec in outputs if len(spec.shape) == 3]
+    return rows[0] if len(rows) == 1 and all(len(spec.shape) in (3, 5) for spec in outputs) else None
 
 
 def _only_one(heads: list[Head], where: str) -> Head | Unclear:
@@ -101,6 +118,10 @@ def _possible(rows: _Dim, columns: _Dim, cells: set[int], told: Told) -> list[He
             heads.append(Head("yolo-end2end", None))
         # RT-DETR writes its box and class scores in as many rows as it has queries
         heads.append(Head("rtdetr", columns - 4))
+    if rows in cells and columns > NANODET_SIDES:
+        heads.append(Head("nanodet", columns - NANODET_SIDES))
+    if columns == NMS_COLUMNS and rows is not None and rows not in cells | anchors:
+        heads.append(Head("nms", None))
     return heads
 
 
@@ -108,9 +129,10 @@ def classes_of(decoder: str, outputs: Sequence[TensorSpec], size: tuple[int, int
     """How many classes the head has if it is read by ``decoder``; None where the shapes do not tell."""
     if decoder == "yolo-end2end":
         return None if _ends_in(outputs, _END2END_COLUMNS) else _misfit(decoder, "rows of 6", outputs)
-    if len(outputs) != 1 or len(outputs[0].shape) != 3:
+    spec = _the_rows(outputs)
+    if spec is None:
         return _misfit(decoder, "one output of three dimensions", outputs)
-    _, rows, columns = outputs[0].shape
+    _, rows, columns = spec.shape
     if decoder == "yolov8":
         # channels first, unless the grid is where the channels would be
         channels = columns if rows in grid_cells(size) and columns not in grid_cells(size) else rows

@@ -9,7 +9,13 @@ from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
 from edge_infer.errors import ModelError
-from edge_infer.model.network_file import NetworkFile, damaged, refuse_what_is_no_network, sha256
+from edge_infer.model.network_file import (
+    MOVES_VALUES,
+    NetworkFile,
+    damaged,
+    refuse_what_is_no_network,
+    sha256,
+)
 from edge_infer.tensor import TensorSpec
 
 _NEWEST_IR = 11
@@ -40,26 +46,49 @@ def read_ir(path: Path) -> NetworkFile:
             hint="convert the original network again",
         )
     layers = root.findall("./layers/layer")
-    _check_weights(path, layers)
+    weights = _weights(path, layers)
     names = _port_names(layers)
     edges = {
         edge.get("to-layer"): (edge.get("from-layer"), edge.get("from-port")) for edge in root.iter("edge")
     }
     results = [layer for layer in layers if layer.get("type") == "Result"]
+    outputs = tuple(
+        _output(path, index, layer, names.get(edges.get(layer.get("id"), ("", "")), ()))
+        for index, layer in enumerate(results)
+    )
     info = root.find("./rt_info")
     return NetworkFile(
         path=path,
         format="ir",
-        sha256=sha256(path),
+        sha256=sha256(path, weights),
         written_for=f"OpenVINO IR {version}",
         inputs=tuple(_input(path, layer) for layer in layers if layer.get("type") == "Parameter"),
-        outputs=tuple(
-            _output(path, index, layer, names.get(edges.get(layer.get("id"), ("", "")), ()))
-            for index, layer in enumerate(results)
+        outputs=outputs,
+        last=MappingProxyType(
+            {
+                output.name: _last_operation(result, layers, root)
+                for output, result in zip(outputs, results, strict=True)
+            }
         ),
         exporter=_beside(path) or _entries(info, "framework"),
         model_info=_entries(info, "model_info"),
     )
+
+
+def _last_operation(result: Element, layers: list[Element], root: Element) -> str:
+    by_id = {layer.get("id"): layer for layer in layers}
+    # an operation's first input is what it moves around; the others say how
+    first = {
+        edge.get("to-layer"): edge.get("from-layer")
+        for edge in root.iter("edge")
+        if edge.get("to-port", "0") == "0"
+    }
+    layer: Element | None = result
+    for _ in layers:
+        if layer is None or layer.get("type") not in MOVES_VALUES:
+            break
+        layer = by_id.get(first.get(layer.get("id")))
+    return layer.get("type", "") if layer is not None else ""
 
 
 def _parse(path: Path) -> Element:
@@ -91,7 +120,8 @@ def _integer(path: Path, text: str | None) -> int:
         raise damaged(path, "OpenVINO network", f"{text!r} where a number belongs") from error
 
 
-def _check_weights(path: Path, layers: list[Element]) -> None:
+def _weights(path: Path, layers: list[Element]) -> tuple[Path, ...]:
+    """The .bin where there must be one; ModelError where it is not there or too short."""
     needs = 0
     for layer in layers:
         data = layer.find("data")
@@ -99,7 +129,7 @@ def _check_weights(path: Path, layers: list[Element]) -> None:
             needs = max(needs, _integer(path, data.get("offset")) + _integer(path, data.get("size")))
     weights = path.with_suffix(".bin")
     if not needs:
-        return
+        return ()
     if not weights.is_file():
         raise ModelError(
             f"{path} has no weights: {weights.name} is not beside it",
@@ -113,6 +143,7 @@ def _check_weights(path: Path, layers: list[Element]) -> None:
             f"{weights.name} is truncated: its size is {size:,} bytes",
             hint=f"copy {weights.name} again",
         )
+    return (weights,)
 
 
 def _port_names(layers: list[Element]) -> dict[tuple[str | None, str | None], tuple[str, ...]]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from edge_infer.errors import EdgeInferError
+from edge_infer.model.card import Background
 
 _SHOWN = 5
+_BACKGROUNDS = ("__background__", "background", "no-object", "no_object", "no object")
 
 
 def read_labels(path: Path) -> tuple[str, ...]:
@@ -39,3 +41,17 @@ def named(by_id: dict[int, str], classes: int) -> tuple[str, ...]:
 def shown(labels: tuple[str, ...]) -> str:
     """For sentences: the first few."""
     return ", ".join(labels[:_SHOWN]) + (", ..." if len(labels) > _SHOWN else "")
+
+
+def without_background(
+    by_id: dict[int, str] | None, *, by_number: bool
+) -> tuple[dict[int, str] | None, Background | None]:
+    """Labels that name the background first or last lose it; those ``by_number`` keep all."""
+    if not by_id or by_number:
+        return by_id, None
+    names = list(by_id.values())
+    if names[0].lower() in _BACKGROUNDS:
+        return dict(enumerate(names[1:])), "first"
+    if names[-1].lower() in _BACKGROUNDS:
+        return dict(enumerate(names[:-1])), "last"
+    return by_id, None

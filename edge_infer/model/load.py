@@ -6,6 +6,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from edge_infer.errors import ConfigError, EdgeInferError, Mistake
+from edge_infer.model.anomalib import read_anomalib
 from edge_infer.model.card import ModelCard
 from edge_infer.model.card_file import CardFile
 from edge_infer.model.complete import Completion
@@ -71,13 +72,24 @@ def _files(document: Document, written: CardFile) -> tuple[str, ...] | None:
 
 
 def _told(network: NetworkFile) -> Told:
-    """What the network file says; Ultralytics' own words before those it writes for Model API."""
-    ultralytics = read_ultralytics(network.path, network.exporter) or Told()
-    model_api = read_model_info(network.path, network.model_info) or Told()
+    """What the network file says; an exporter's own words before those it writes for Model API."""
+    told = read_model_info(network.path, network.model_info) or Told()
+    for own in (
+        read_anomalib(network.path, network.outputs),
+        read_ultralytics(network.path, network.exporter),
+    ):
+        if own is not None:
+            told = _first_of(own, told)
+    return told
+
+
+def _first_of(own: Told, other: Told) -> Told:
+    """What ``own`` says before what ``other`` says."""
     return Told(
         **{
-            field.name: own if (own := getattr(ultralytics, field.name)) not in (None, "") else other
+            field.name: value
+            if (value := getattr(own, field.name)) not in (None, "")
+            else getattr(other, field.name)
             for field in fields(Told)
-            for other in [getattr(model_api, field.name)]
         }
     )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
@@ -13,6 +14,15 @@ from edge_infer.errors import ModelError
 from edge_infer.tensor import TensorSpec
 
 _LFS_POINTER = b"version https://git-lfs"
+MOVES_VALUES = frozenset(
+    {
+        "Cast", "Convert", "DequantizeLinear", "Dropout", "FakeQuantize", "Flatten", "Identity",
+        "Interpolate", "QuantizeLinear", "Reshape", "Resize", "Result", "Squeeze", "Transpose",
+        "Unsqueeze", "Upsample",
+    }
+)  # fmt: skip
+"""Operations of either format behind which values are what they were."""
+
 _COPY_AGAIN = "copy or export it again"
 
 
@@ -23,15 +33,18 @@ class NetworkFile:
     path: Path
     format: Literal["onnx", "ir"]
     sha256: str
-    """Of ``path`` alone, weights in other files left out."""
+    """Of ``path`` and, behind it, of the files that hold its weights, by name: two networks that differ only
+    in their weights are two."""
     written_for: str
     """What a runtime must know to run it: ``ONNX opset 17`` or ``OpenVINO IR 11``."""
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
+    last: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """Output -> the operation that computes it, those that only move values around left out."""
     exporter: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
     """What the exporter wrote beside the graph: metadata_props, metadata.yaml or rt_info/framework."""
     model_info: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """OpenVINO's rt_info/model_info."""
+    """What Model API writes: rt_info/model_info of an IR, ``model_info KEY`` of an ONNX file."""
 
 
 def read_network(path: Path) -> NetworkFile:
@@ -64,13 +77,17 @@ def refuse_what_is_no_network(path: Path) -> None:
         size = path.stat().st_size
         with path.open("rb") as file:
             start = file.read(512)
+            # weights may well begin with zeros
+            empty = not start.strip(b"\0") and not any(
+                block.strip(b"\0") for block in iter(partial(file.read, 1 << 20), b"")
+            )
     except FileNotFoundError as error:
         raise ModelError(f"{path} does not exist", hint="check the path, or export the network") from error
     except OSError as error:
         raise ModelError(
             f"cannot read {path}: {error.strerror}", hint="check the path and the file's rights"
         ) from error
-    if not start.strip(b"\0"):
+    if empty:
         what = "is empty (0 bytes)" if size == 0 else f"holds only zeros ({size:,} bytes)"
         raise ModelError(f"{path} {what}", hint=_COPY_AGAIN)
     if start.startswith(_LFS_POINTER):
@@ -99,7 +116,11 @@ def damaged(path: Path, kind: str, cause: str) -> ModelError:
     )
 
 
-def sha256(path: Path) -> str:
-    """Hexadecimal."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def sha256(path: Path, weights: Sequence[Path] = ()) -> str:
+    """Hexadecimal, of the files one after the other: ``cat model.xml model.bin | sha256sum``."""
+    digest = hashlib.sha256()
+    for part in (path, *weights):
+        with part.open("rb") as file:
+            while block := file.read(1 << 20):
+                digest.update(block)
+    return digest.hexdigest()

@@ -8,12 +8,20 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from edge_infer.errors import ModelError
-from edge_infer.model.network_file import NetworkFile, damaged, refuse_what_is_no_network, sha256
+from edge_infer.model.network_file import (
+    MOVES_VALUES,
+    NetworkFile,
+    damaged,
+    refuse_what_is_no_network,
+    sha256,
+)
 from edge_infer.tensor import TensorSpec
 
 if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, TensorProto, ValueInfoProto
 
+# Model API's path of keys, written with spaces
+_MODEL_INFO = "model_info "
 _ONNX_DOMAINS = ("", "ai.onnx")
 
 
@@ -43,7 +51,7 @@ def _read(path: Path) -> NetworkFile:
     opset = _opset(model)
     _refuse_newer(path, "opset", opset, onnx.defs.onnx_opset_version())
     _refuse_newer(path, "ONNX IR version", model.ir_version, onnx.IR_VERSION)
-    _check_companions(path, model)
+    weights = _companions(path, model)
     if not all(_has_shape(value) for value in model.graph.output):
         try:
             model = onnx.shape_inference.infer_shapes(model)
@@ -53,12 +61,32 @@ def _read(path: Path) -> NetworkFile:
     return NetworkFile(
         path=path,
         format="onnx",
-        sha256=sha256(path),
+        sha256=sha256(path, weights),
         written_for=f"ONNX opset {opset}",
         inputs=tuple(_spec(path, value) for value in model.graph.input if value.name not in constants),
         outputs=tuple(_spec(path, value) for value in model.graph.output),
+        last=MappingProxyType(_last_operations(model.graph)),
         exporter=MappingProxyType({entry.key: entry.value for entry in model.metadata_props}),
+        model_info=MappingProxyType(
+            {
+                entry.key.removeprefix(_MODEL_INFO): entry.value
+                for entry in model.metadata_props
+                if entry.key.startswith(_MODEL_INFO)
+            }
+        ),
     )
+
+
+def _last_operations(graph: GraphProto) -> dict[str, str]:
+    made_by = {name: node for node in graph.node for name in node.output}
+    last = {}
+    for output in graph.output:
+        node = made_by.get(output.name)
+        while node is not None and node.op_type in MOVES_VALUES and node.input:
+            node = made_by.get(node.input[0])
+        if node is not None:
+            last[output.name] = node.op_type
+    return last
 
 
 def _refuse_damaged_texts(path: Path, model: ModelProto) -> None:
@@ -107,8 +135,8 @@ def _spec(path: Path, value: ValueInfoProto) -> TensorSpec:
     return TensorSpec(value.name, shape, dtype)
 
 
-def _check_companions(path: Path, model: ModelProto) -> None:
-    """Weights in other files must be there and long enough."""
+def _companions(path: Path, model: ModelProto) -> list[Path]:
+    """The other files that hold weights, by name; ModelError where one is not there or too short."""
     from onnx import TensorProto
 
     needs: dict[str, int] = {}
@@ -123,7 +151,8 @@ def _check_companions(path: Path, model: ModelProto) -> None:
             raise damaged(path, "ONNX file", f"its external weights {location} have no numbers") from error
         needs[location] = max(needs.get(location, 0), end)
     folder = path.parent.resolve()
-    for location, length in needs.items():
+    companions = []
+    for location, length in sorted(needs.items()):
         companion = (folder / location).resolve()
         if not location or not companion.is_relative_to(folder):
             raise ModelError(
@@ -131,6 +160,8 @@ def _check_companions(path: Path, model: ModelProto) -> None:
                 hint="export it again with the weights beside it",
             )
         _check_companion(path, companion, location, length)
+        companions.append(companion)
+    return companions
 
 
 def _check_companion(path: Path, companion: Path, location: str, length: int) -> None:

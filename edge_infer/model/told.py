@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from edge_infer.model.card import Color, Resize, Task
+from edge_infer.model.card import Align, AnomalyCard, Color, Resize, Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,12 +18,15 @@ class Told:
     labels: tuple[str, ...] | None = None
     size: tuple[int, int] | None = None
     """height, width."""
+    size_is_exact: bool | None = None
+    """The network takes no other one, though its shape leaves it free."""
     end2end: bool | None = None
     """The network gives final rows, without overlapping boxes."""
     nms_inside: bool | None = None
     head: str | None = None
     """The exporter's class name of the network's last layer."""
     resize: Resize | None = None
+    align: Align | None = None
     pad_value: int | None = None
     color: Color | None = None
     scale: float | None = None
@@ -31,3 +34,8 @@ class Told:
     std: tuple[float, ...] | None = None
     score_threshold: float | None = None
     nms_iou: float | None = None
+    keypoints: tuple[int, int] | None = None
+    """How many, and how many numbers each."""
+    anomaly: AnomalyCard | None = None
+    warnings: tuple[str, ...] | None = None
+    """Sentences: what is not followed."""

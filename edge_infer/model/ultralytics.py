@@ -31,6 +31,7 @@ def read_ultralytics(path: Path, entries: Mapping[str, object]) -> Told | None:
         end2end=_bool(entries.get("end2end")),
         nms_inside=_bool(args.get("nms")) if isinstance(args, dict) else None,
         head=str(entries["head"]) if entries.get("head") else None,
+        keypoints=_keypoints(path, entries["kpt_shape"]) if "kpt_shape" in entries else None,
     )
 
 
@@ -82,3 +83,18 @@ def _size(path: Path, value: object) -> tuple[int, int]:
             hint="say `input: {size: [height, width]}` in a model.yaml",
         )
     return numbers[0], numbers[-1]
+
+
+def _keypoints(path: Path, value: object) -> tuple[int, int]:
+    shape = _literal(value)
+    parts = list(shape) if isinstance(shape, list | tuple) else [shape]
+    try:
+        points, numbers = (int(str(part)) for part in parts)
+    except ValueError:
+        points = numbers = 0
+    if points < 1 or numbers not in (2, 3):
+        raise ModelError(
+            f"{path}: kpt_shape in its metadata is not [points, 2 or 3]: {str(value)[:80]!r}",
+            hint="export the network again",
+        )
+    return points, numbers

@@ -43,7 +43,8 @@ class CountRule(Settings):
     zone: Zone | None = None
     """Only objects whose centre lies in it."""
     min_area_px: Annotated[float, Field(ge=0)] = 0.0
-    """Only boxes of at least this many square pixels of the camera's frame."""
+    """Only objects of at least this many square pixels of the camera's frame: of their mask where the model
+    gives one, else of their box."""
 
     def judge(self, findings: Findings, width: int, height: int, seen: PixelBox | None = None) -> RuleOutcome:
         """OK, NOK, or UNDEFINED where there is nothing to count in; sizes in pixels of the frame.
@@ -52,19 +53,29 @@ class CountRule(Settings):
         """
         found = findings.detections
         if found is None:
-            return RuleOutcome(name=self.name, decision="UNDEFINED", seen=None)
+            return self._judge_class(findings)
         counted = np.isin(found.labels, self.count.labels) if len(found) else np.zeros(0, np.bool_)
         counted &= found.scores >= np.float32(self.count.min_score)
         if self.min_area_px:
-            sides = found.boxes[:, 2:] - found.boxes[:, :2]
-            counted &= sides.prod(axis=1) >= self.min_area_px
+            counted &= found.areas >= self.min_area_px
         if self.zone is not None:
             try:
                 counted &= self.zone.contains(found.boxes, width, height, seen)
             except EdgeInferError:
                 # where nobody looks nothing can be seen: "at most 0" would always hold
                 return RuleOutcome(name=self.name, decision="UNDEFINED", seen=None)
-        number = int(counted.sum())
-        enough = self.count.at_least is None or number >= self.count.at_least
-        few = self.count.at_most is None or number <= self.count.at_most
-        return RuleOutcome(name=self.name, decision="OK" if enough and few else "NOK", seen=number)
+        return self._limited(int(counted.sum()))
+
+    def _judge_class(self, findings: Findings) -> RuleOutcome:
+        """A classifier's best class is one object that fills the picture, if its score is high enough."""
+        if not findings.classes or self.zone is not None or self.min_area_px:
+            # it says nothing of where
+            return RuleOutcome(name=self.name, decision="UNDEFINED", seen=None)
+        best = findings.classes[0]
+        sure = np.float32(best.score) >= np.float32(self.count.min_score)
+        return self._limited(int(best.label in self.count.labels and sure))
+
+    def _limited(self, seen: int) -> RuleOutcome:
+        enough = self.count.at_least is None or seen >= self.count.at_least
+        few = self.count.at_most is None or seen <= self.count.at_most
+        return RuleOutcome(name=self.name, decision="OK" if enough and few else "NOK", seen=seen)

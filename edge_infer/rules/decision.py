@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from edge_infer.findings import Findings
+from edge_infer.findings import Anomaly, Findings
 from edge_infer.geometry import PixelBox
 from edge_infer.result import Decision, Reason, ReasonCode, RuleOutcome
 from edge_infer.rules.confirm import Confirm, ConfirmMemory
 from edge_infer.rules.count import CountRule
+
+ANOMALY = "anomaly"
+"""What the rule is called that an anomaly model brings along."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,8 @@ class Judge:
             # whatever they would have been, nobody saw it
             return self.undefined("nan", f"{findings.nan_rows} rows of the network's output are not finite")
         outcomes = tuple(rule.judge(findings, width, height, seen) for rule in self._rules)
+        if findings.anomaly is not None:
+            outcomes = (_threshold(findings.anomaly), *outcomes)
         if any(outcome.decision == "NOK" for outcome in outcomes):
             return self._remember(outcomes, time_s, broken=True)
         unknown = [outcome.name for outcome in outcomes if outcome.decision == "UNDEFINED"]
@@ -70,3 +75,10 @@ class Judge:
             return Verdict("NOK", (), outcomes)
         held = self._hold_s > 0 and self._held_until is not None and time_s < self._held_until
         return Verdict("NOK" if held else "OK", (), outcomes)
+
+
+def _threshold(anomaly: Anomaly) -> RuleOutcome:
+    """The model's own threshold is a rule that nobody has to write."""
+    return RuleOutcome(
+        name=ANOMALY, decision="NOK" if anomaly.is_anomalous else "OK", seen=round(anomaly.score, 6)
+    )

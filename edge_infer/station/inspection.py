@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from edge_infer.findings import Detection
+from edge_infer.findings import Box, Findings
 from edge_infer.frame import Frame, PartTrigger
 from edge_infer.network import Inference
 from edge_infer.result import (
+    AnomalyContent,
+    ClassificationContent,
     Clock,
+    Content,
     DetectionContent,
     ProcessingTimes,
     ReasonCode,
@@ -65,7 +68,6 @@ class Inspection:
         result_id = new_result_id(now)
         asked = self.trigger
         inference = self.outcome if isinstance(self.outcome, Inference) else None
-        found = inference.findings.detections if inference else None
         return Result(
             result_id=result_id,
             job_id=(asked.job_id if asked else None) or result_id,
@@ -79,7 +81,7 @@ class Inspection:
             decision=verdict.decision,
             reasons=verdict.reasons,
             rules=verdict.rules,
-            result_content=tuple(_content(one) for one in found or ()),
+            result_content=_content(inference.findings) if inference else (),
             captured_at=self.frame.captured_at if self.frame else None,
             age_ms=round(self.age_ms, 1) if self.age_ms is not None else None,
             frame_seq=self.frame.seq if self.frame else None,
@@ -110,9 +112,26 @@ class Inspection:
         )
 
 
-def _content(found: Detection) -> DetectionContent:
-    x1, y1, x2, y2 = (round(value, 1) for value in found.box)
-    return DetectionContent(label=found.label, score=round(found.score, 4), box=(x1, y1, x2, y2))
+def _content(findings: Findings) -> tuple[Content, ...]:
+    content: list[Content] = [
+        DetectionContent(label=one.label, score=round(one.score, 4), box=_tenths(one.box))
+        for one in findings.detections or ()
+    ]
+    content += [
+        ClassificationContent(label=one.label, score=round(one.score, 4)) for one in findings.classes or ()
+    ]
+    anomaly = findings.anomaly
+    if anomaly is not None:
+        hot_box = None if anomaly.hot_box is None else _tenths(anomaly.hot_box)
+        content.append(
+            AnomalyContent(score=round(anomaly.score, 4), threshold=anomaly.threshold, hot_box=hot_box)
+        )
+    return tuple(content)
+
+
+def _tenths(box: Box) -> Box:
+    x1, y1, x2, y2 = (round(side, 1) for side in box)
+    return x1, y1, x2, y2
 
 
 def _state(verdict: Verdict) -> ResultState:

@@ -72,7 +72,7 @@ class Station:
         *,
         recorded: bool,
         max_age_s: float,
-        failed: str | None = None,
+        failed: Unusable | None = None,
     ) -> None:
         """``recorded``: nothing is dropped, deadlines do not hold. ``failed``: why there is no network."""
         self.identity = identity
@@ -113,7 +113,7 @@ class Station:
         if engine is not None:
             engine.add(self)
         elif self._failed:
-            self.trouble(Unusable("backend_failed", self._failed))
+            self.trouble(self._failed)
 
     # -- the camera's side
 

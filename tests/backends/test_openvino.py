@@ -62,6 +62,37 @@ def test_networks_compute_in_float32_and_share_the_cores(card: ModelCard) -> Non
         assert properties["ENABLE_CPU_PINNING"] is False
 
 
+@pytest.mark.parametrize("device", ["CPU", "AUTO", "MULTI:CPU", "HETERO:CPU"])
+@pytest.mark.parametrize("precision", ["f32", "bf16"])
+def test_what_a_network_computes_in_is_what_was_asked_for_and_f32_unless_something_else_was(
+    card: ModelCard, device: str, precision: str
+) -> None:
+    keys = {} if precision == "f32" else {"precision": precision}
+    backend = OpenVino(device=device, **keys).open(card)  # type: ignore[arg-type]  # a Literal
+    assert backend.precision == precision
+    backend.close()
+
+
+def test_a_device_that_computes_in_fewer_bits_than_asked_is_refused(
+    card: ModelCard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # a plug-in that takes the wish and does something else
+    monkeypatch.setattr(
+        "edge_infer.backends.openvino._hints", lambda *_: {"INFERENCE_PRECISION_HINT": "bf16"}
+    )
+    with pytest.raises(BackendError, match="on CPU in bf16 instead of f32; say `precision: bf16` under"):
+        OpenVino().open(card)
+
+
+def test_a_precision_that_a_device_does_not_have_is_told(
+    card: ModelCard, caplog: pytest.LogCaptureFixture
+) -> None:
+    backend = OpenVino(precision="f16").open(card)
+    told = f"was to run in f16, on CPU it runs in {backend.precision}"
+    assert (told in caplog.text) == (backend.precision != "f16")
+    backend.close()
+
+
 def test_an_ir_gives_the_answers_of_the_onnx_file_it_was_made_from(tmp_path: Path) -> None:
     answer = np.arange(12, dtype=np.float32).reshape(1, 2, 6)
     onnx_file = networks.rows(tmp_path / "rows.onnx", answer)

@@ -5,14 +5,20 @@ import re
 import sys
 from pathlib import Path
 
+import cv2
 import jsonschema
+import numpy as np
 import pytest
 
 from edge_infer import cli
+from edge_infer.golden import write
 from tests.support.sites import CARD, GOOD, write_model, write_site
 
 Said = tuple[int, str, str]
 """Exit code, standard output, standard error."""
+
+
+OBJECT = '{"label": "tear", "class_id": 1, "score": 0.9, "box": [1, 2, 3, 4]}'
 
 
 class Check:
@@ -117,15 +123,28 @@ def test_verify_names_a_device_that_is_not_there(check: Check, tmp_path: Path) -
     assert "CPU" in line
 
 
-def test_verify_says_that_golden_pictures_are_not_run(check: Check, tmp_path: Path) -> None:
+def test_verify_runs_golden_pictures_on_the_device_that_will_judge(check: Check, tmp_path: Path) -> None:
     path = write_site(tmp_path)
-    card = "golden: [{image: a.png, expect: a.json}]\n"
-    write_model(tmp_path / "seals", CARD + card)
-    for name in ("a.png", "a.json"):
-        (tmp_path / "seals" / name).write_text("made up")
-    code, _, err = check(path, "--verify")
-    assert code == 0
-    assert "models.seals: warning: its 1 golden picture(s) are not run by this version" in err
+    grey = tmp_path / "grey.png"
+    cv2.imwrite(str(grey), np.full((48, 64, 3), 90, np.uint8))
+    write(tmp_path / "seals", [grey])
+    code, out, err = check(path, "--verify")
+    assert (code, err) == (0, "")
+    assert out.startswith(
+        "models.seals: CPU f32: 1 golden picture: largest score difference 0 (at most 0.001)"
+    )
+    assert check(path, "--verify", "--json") == (0, "", "")
+
+    expect = tmp_path / "seals/golden/grey.json"
+    expect.write_text(expect.read_text().replace('"detections": []', f'"detections": [{OBJECT}]'))
+    assert check(path)[0] == 0
+    code, out, err = check(path, "--verify")
+    assert (code, out) == (78, "")
+    first, second = err.splitlines()
+    assert first.startswith(
+        f"{path}:46:3: models.seals: golden pictures: grey.png: tear 0.900 at 1 2 3 4 is mis"
+    )
+    assert second.startswith(f"{path}:52:3: models.plain: golden pictures: grey.png: ")
 
 
 def test_the_schema_needs_no_file_and_accepts_the_site(check: Check, tmp_path: Path) -> None:

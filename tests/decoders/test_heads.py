@@ -20,6 +20,7 @@ from edge_infer.model.card import InputCard, ModelCard
 from edge_infer.registry import resolve
 from edge_infer.tensor import Tensor, TensorSpec
 
+ROWS = ["yolov5", "yolov8", "yolo-end2end", "yolox", "yolox-raw"]
 LABELS = ("cap", "tear", "foreign object")
 SIZE = (96, 160)
 FRAME = (501, 299)
@@ -205,7 +206,7 @@ def test_an_end_to_end_row_of_a_class_without_label_is_dropped_and_said() -> Non
     assert findings.undefined is None
 
 
-@pytest.mark.parametrize("decoder", list(DECODERS))
+@pytest.mark.parametrize("decoder", ROWS)
 def test_float16_answers_give_float32_findings(decoder: str) -> None:
     rows = (
         np.array([[10, 20, 50, 60, 0.9, 2], [11, 20, 50, 60, 0.7, 1]], np.float32)
@@ -248,7 +249,7 @@ def _as_tensor(decoder: str, rows: Rows) -> Tensor:
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
-@pytest.mark.parametrize("decoder", list(DECODERS))
+@pytest.mark.parametrize("decoder", ROWS)
 def test_a_row_that_is_not_finite_is_dropped_and_counted(decoder: str, bad: float) -> None:
     rows = _sure_rows(decoder)
     whole = _detections(_decode(_card(decoder), _as_tensor(decoder, rows)))
@@ -266,7 +267,7 @@ def test_a_row_that_is_not_finite_is_dropped_and_counted(decoder: str, bad: floa
         np.testing.assert_array_equal(detections.scores, whole.scores[[0, 2, 3]])
 
 
-@pytest.mark.parametrize("decoder", list(DECODERS))
+@pytest.mark.parametrize("decoder", ROWS)
 def test_an_answer_of_nothing_but_nan_is_undefined(decoder: str) -> None:
     rows = _sure_rows(decoder)
     score = 4
@@ -288,7 +289,7 @@ def test_a_yolox_size_that_overflows_counts_as_not_finite() -> None:
     assert len(_detections(findings)) == 3
 
 
-@pytest.mark.parametrize("decoder", list(DECODERS))
+@pytest.mark.parametrize("decoder", ROWS)
 def test_finite_boxes_of_any_size_end_at_the_frame(decoder: str) -> None:
     rows = _sure_rows(decoder)
     rows[0, :4] = (-3e38, -3e38, 3e38, 3e38) if decoder == "yolo-end2end" else (80, 48, 80, 80)
@@ -298,7 +299,7 @@ def test_finite_boxes_of_any_size_end_at_the_frame(decoder: str) -> None:
     assert boxes[0].tolist() == [0, 0, *FRAME]
 
 
-@pytest.mark.parametrize("decoder", list(DECODERS))
+@pytest.mark.parametrize("decoder", ROWS)
 def test_a_box_that_lies_wholly_in_the_padding_is_no_object(decoder: str) -> None:
     rows = _sure_rows(decoder)
     if decoder == "yolo-end2end":
@@ -310,7 +311,7 @@ def test_a_box_that_lies_wholly_in_the_padding_is_no_object(decoder: str) -> Non
     assert detections.scores[0] == pytest.approx(0.8)
 
 
-@pytest.mark.parametrize("decoder", list(DECODERS))
+@pytest.mark.parametrize("decoder", ROWS)
 def test_a_score_that_is_no_probability_is_refused(decoder: str) -> None:
     rows = _sure_rows(decoder)
     rows[0, 4] = 3.2
@@ -318,14 +319,14 @@ def test_a_score_that_is_no_probability_is_refused(decoder: str) -> None:
         _decode(_card(decoder), _as_tensor(decoder, rows))
 
 
-@pytest.mark.parametrize("decoder", list(DECODERS))
+@pytest.mark.parametrize("decoder", ROWS)
 def test_a_quantised_score_just_above_one_is_one(decoder: str) -> None:
     rows = _sure_rows(decoder)
     rows[0, 4:] = (1.003, 0) if decoder == "yolo-end2end" else (1.003, *[1.0, 0, 0][: rows.shape[1] - 5])
     assert _detections(_decode(_card(decoder), _as_tensor(decoder, rows))).scores[0] == 1
 
 
-@pytest.mark.parametrize("decoder", list(DECODERS))
+@pytest.mark.parametrize("decoder", ROWS)
 def test_a_score_at_the_threshold_is_above_it(decoder: str) -> None:
     # as min_score of a rule
     rows = _sure_rows(decoder)
@@ -335,7 +336,7 @@ def test_a_score_at_the_threshold_is_above_it(decoder: str) -> None:
     assert len(_detections(_decode(_card(decoder, score_threshold=0.5001), tensor))) == 3
 
 
-@pytest.mark.parametrize("decoder", list(DECODERS))
+@pytest.mark.parametrize("decoder", ROWS)
 def test_only_the_best_are_kept_best_first(decoder: str) -> None:
     tensor = _as_tensor(
         decoder, _sure_rows(decoder)[::-1].copy() if decoder != "yolox-raw" else _sure_rows(decoder)
@@ -383,7 +384,7 @@ def test_an_answer_without_rows_is_a_finding_of_nothing(decoder: str) -> None:
         assert (len(_detections(findings)), findings.nan_rows, findings.undefined) == (0, 0, None)
 
 
-@pytest.mark.parametrize("decoder", list(DECODERS))
+@pytest.mark.parametrize("decoder", ROWS)
 def test_of_a_batch_the_first_picture_is_ours(decoder: str) -> None:
     rows = _sure_rows(decoder)
     one = _as_tensor(decoder, rows)

@@ -140,7 +140,7 @@ def test_one_scale_for_all_channels_is_a_scale() -> None:
     "info",
     [
         {"scale_values": "0"}, {"scale_values": "a"}, {"confidence_threshold": "7"},
-        {"resize_type": "fit_to_window"}, {"embedded_processing": "True"},
+        {"resize_type": "fit_to_windows"}, {"embedded_processing": "True"},
     ],
 )  # fmt: skip
 def test_model_info_that_cannot_be_followed_is_refused(info: dict[str, str]) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from edge_infer.decoders import DECODERS
-from edge_infer.model.heads import BUILT, Head, Unclear, classes_of, grid_cells, tell_head
+from edge_infer.model.head import Head, Unclear, grid_cells
+from edge_infer.model.heads import BUILT, classes_of, tell_head
 from edge_infer.model.told import Told
 from edge_infer.tensor import TensorSpec
 
@@ -78,7 +79,7 @@ def test_what_several_decoders_can_read_is_asked_for_and_not_guessed(
     [
         ((1, 3, 40, 40, 8), (1, 3, 20, 20, 8), (1, 3, 10, 10, 8)),
         ((1, 100, 4), (1, 100, 5)),
-        ((1, 1, 200, 7),),
+        ((1, 2, 200, 7),),
         ((1, 1000),),
         ((None, None, None),),
         ((1, 7, 1234),),

@@ -166,7 +166,7 @@ def test_rows_that_hold_a_class_id_need_labels(tmp_path: Path) -> None:
 
 def test_what_cannot_be_known_names_the_key_to_set(tmp_path: Path) -> None:
     network = networks.shaped(tmp_path / "raw.onnx", {"output": (1, 3549, 85)}, (1, 3, 416, 416))
-    assert "say `decoder:` (yolov8 or yolox or yolox-raw) in a model.yaml" in refusal(network)
+    assert "say `decoder:` (yolov8 or yolox or yolox-raw or nanodet) in a model.yaml" in refusal(network)
     folder = write(tmp_path, f"labels: [{', '.join(f'l{i}' for i in range(80))}]\n")
     (line,) = mistakes(folder)
     assert "decoder: " in line
@@ -175,19 +175,37 @@ def test_what_cannot_be_known_names_the_key_to_set(tmp_path: Path) -> None:
     assert load_model(tmp_path).decoder == "yolox-raw"
 
 
-@pytest.mark.parametrize("task", ["segment", "obb", "pose", "classify"])
-def test_a_task_of_a_later_version_is_refused_and_not_read_as_boxes(tmp_path: Path, task: str) -> None:
+@pytest.mark.parametrize(
+    ("task", "why"),
+    [
+        ("segment", "fit no segment head"), ("obb", "3 labels, but the network's head has 2 classes"),
+        ("pose", "fit no pose head"), ("classify", "not one alone holds class scores"),
+        ("semantic", "not one map of classes"), ("track", "cannot judge the task track"),
+    ],
+)  # fmt: skip
+def test_a_head_that_is_not_what_its_task_needs_is_refused_and_not_read_as_boxes(
+    tmp_path: Path, task: str, why: str
+) -> None:
     # the pose head of one class has as many channels as boxes of seven
     network = networks.shaped(
         tmp_path / "m.onnx", RAW_640, metadata=networks.ultralytics(["a", "b", "c"], task=task)
     )
-    assert f"cannot judge the task {task}" in refusal(network)
+    assert why in refusal(network)
 
 
-@pytest.mark.parametrize("decoder", ["ssd", "detr", "anomaly"])
-def test_a_decoder_of_a_later_version_is_named(tmp_path: Path, raw: Path, decoder: str) -> None:
-    text = refusal(write(tmp_path, f"decoder: {decoder}\n"))
-    assert f"needs the decoder {decoder}, this version has yolov5, yolov8" in text
+@pytest.mark.parametrize(
+    ("decoder", "wants"),
+    [
+        ("ssd", "one output (1, 1, N, 7)"), ("detr", "outputs called logits and pred_boxes"),
+        ("nms", "boxes, scores and classes"), ("yolov5-raw", "a grid of anchors a stride"),
+    ],
+)  # fmt: skip
+def test_a_decoder_that_does_not_fit_the_outputs_is_refused_and_says_what_it_wants(
+    tmp_path: Path, raw: Path, decoder: str, wants: str
+) -> None:
+    (line,) = mistakes(write(tmp_path, f"decoder: {decoder}\n"))
+    assert f"decoder: the decoder {decoder} wants {wants}" in line
+    assert "output0 1x7x8400" in line
     assert raw.exists()
 
 

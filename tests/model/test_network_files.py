@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -163,6 +164,29 @@ def test_external_weights_that_are_missing_short_or_a_pointer_are_named(tmp_path
     assert f"{weights} is a Git LFS pointer" in refusal(path)
     weights.write_bytes(b"\1" * 400)
     assert read_network(path).outputs[0].name == "y"
+
+
+def test_weights_may_begin_with_zeros_but_not_be_nothing_else(small: Path) -> None:
+    path = networks.as_ir(small)
+    weights = path.with_suffix(".bin")
+    weights.write_bytes(bytes(2000) + b"\1" + weights.read_bytes())
+    assert read_network(path).outputs
+    weights.write_bytes(bytes(4000))
+    assert "small.bin holds only zeros (4,000 bytes)" in refusal(path)
+
+
+def test_two_networks_that_differ_only_in_their_weights_have_two_hashes(tmp_path: Path) -> None:
+    onnx_file = external(tmp_path / "model.onnx", "b.data", 4)
+    ir = networks.as_ir(networks.rows(tmp_path / "rows.onnx", np.ones((1, 2, 6))))
+    for network, weights in ((onnx_file, tmp_path / "b.data"), (ir, tmp_path / "rows.bin")):
+        weights.write_bytes(b"\1" * max(4, weights.stat().st_size if weights.exists() else 0))
+        whole = subprocess.run(
+            ["sha256sum"], input=network.read_bytes() + weights.read_bytes(), capture_output=True, check=True
+        )
+        assert read_network(network).sha256 == whole.stdout.decode().split()[0]
+        before = read_network(network).sha256
+        weights.write_bytes(b"\2" + weights.read_bytes()[1:])
+        assert read_network(network).sha256 != before
 
 
 @pytest.mark.parametrize("location", ["../secret", "/etc/passwd", ""])

@@ -462,7 +462,8 @@ def test_a_station_whose_model_failed_never_says_ok() -> None:
     settings = StationSettings.model_validate_json(
         '{"camera": "cam", "model": "m", "trigger": {"type": "camera"}}'
     )
-    station = Station(settings, IDENTITY, box, recorded=False, max_age_s=1, failed="no such file")
+    failed = Unusable("backend_failed", "no such file")
+    station = Station(settings, IDENTITY, box, recorded=False, max_age_s=1, failed=failed)
     station.start(None)
     for i in range(1, 4):
         station.offer(frame(i, time_s=now(), triggers=(part(str(i)),) if i == 2 else ()))

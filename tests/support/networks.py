@@ -101,3 +101,74 @@ def as_ir(network: Path) -> Path:
     target = network.with_suffix(".xml")
     openvino.save_model(openvino.Core().read_model(network), target, compress_to_fp16=False)
     return target
+
+
+def spot(
+    path: Path,
+    shape: Sequence[Side] = (1, 3, 64, 64),
+    dtype: str = "float32",
+    *,
+    layout: str = "nchw",
+    mean: Sequence[float] = (0.0,),
+    std: Sequence[float] = (1.0,),
+    metadata: dict[str, str] | None = None,
+) -> Path:
+    """A network that really looks: a row x1, y1, x2, y2, score, class for what is brighter than 0.5.
+
+    The score is the spot's brightness 0..1, the class its brightest channel, if the picture comes in
+    ``layout`` as (x / 255 - mean) / std, for uint8 as it is.
+    """
+    kind = _TYPES[dtype]
+
+    def number(name: str, value: Any, of: str = "float32") -> TensorProto:
+        return numpy_helper.from_array(np.asarray(value, of), name)
+
+    constants = [
+        number("unit", 255.0 if dtype == "uint8" else 1.0),
+        number("mean", np.reshape(mean, (1, -1, 1, 1))),
+        number("std", np.reshape(std, (1, -1, 1, 1))),
+        number("dark", 0.5), number("nothing", 0), number("one", 1), number("axis", 1, "int64"),
+        number("at", [1], "int64"),
+    ]  # fmt: skip
+    order = [0, 3, 1, 2] if layout == "nhwc" else [0, 1, 2, 3]
+    nodes = [
+        helper.make_node("Cast", ["picture"], ["float"], to=TensorProto.FLOAT),
+        helper.make_node("Transpose", ["float"], ["planar"], perm=order),
+        helper.make_node("Div", ["planar", "unit"], ["sized"]),
+        helper.make_node("Mul", ["sized", "std"], ["spread"]),
+        helper.make_node("Add", ["spread", "mean"], ["seen"]),
+        helper.make_node("ReduceMax", ["seen"], ["brightest"], axes=[1], keepdims=1),
+        helper.make_node("Greater", ["brightest", "dark"], ["bright"]),
+        helper.make_node("Cast", ["bright"], ["mask"], to=TensorProto.FLOAT),
+    ]  # fmt: skip
+    for side, axes in (("x", [1, 2]), ("y", [1, 3])):
+        nodes += [
+            helper.make_node("ReduceMax", ["mask"], [f"{side}any"], axes=axes, keepdims=0),
+            helper.make_node("Mul", [f"{side}any", "nothing"], [f"{side}zero"]),
+            helper.make_node("Add", [f"{side}zero", "one"], [f"{side}ones"]),
+            helper.make_node("CumSum", [f"{side}ones", "axis"], [f"{side}index"]),
+            helper.make_node("ReduceMax", [f"{side}index"], [f"{side}size"], axes=[1], keepdims=1),
+            helper.make_node("Mul", [f"{side}any", f"{side}index"], [f"{side}ends"]),
+            helper.make_node("ReduceMax", [f"{side}ends"], [f"{side}2"], axes=[1], keepdims=1),
+            helper.make_node("Sub", [f"{side}size", f"{side}index"], [f"{side}left"]),
+            helper.make_node("Add", [f"{side}left", "one"], [f"{side}back"]),
+            helper.make_node("Mul", [f"{side}any", f"{side}back"], [f"{side}starts"]),
+            helper.make_node("ReduceMax", [f"{side}starts"], [f"{side}far"], axes=[1], keepdims=1),
+            helper.make_node("Sub", [f"{side}size", f"{side}far"], [f"{side}1"]),
+        ]
+    nodes += [
+        helper.make_node("ReduceMax", ["seen"], ["peaks"], axes=[2, 3], keepdims=0),
+        helper.make_node("ReduceMax", ["peaks"], ["score"], axes=[1], keepdims=1),
+        helper.make_node("ArgMax", ["peaks"], ["channel"], axis=1, keepdims=1),
+        helper.make_node("Cast", ["channel"], ["class"], to=TensorProto.FLOAT),
+        helper.make_node("Concat", ["x1", "y1", "x2", "y2", "score", "class"], ["row"], axis=1),
+        helper.make_node("Unsqueeze", ["row", "at"], ["rows"]),
+        helper.make_node("Cast", ["rows"], ["output0"], to=kind if dtype == "float16" else TensorProto.FLOAT),
+    ]
+    takes = [helper.make_tensor_value_info("picture", kind, list(shape))]
+    gives = [
+        helper.make_tensor_value_info(
+            "output0", kind if dtype == "float16" else TensorProto.FLOAT, [shape[0], 1, 6]
+        )
+    ]
+    return _save(path, helper.make_graph(nodes, "spot", takes, gives, constants), metadata)

@@ -1,0 +1,108 @@
+"""Tensors of heads with several outputs: read as float rows, their boxes and classes put in one form."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edge_infer.decoders.boxes import Boxes
+from edge_infer.decoders.head import Candidates, Rows
+from edge_infer.errors import ModelError
+from edge_infer.model.card import ModelCard
+from edge_infer.tensor import Tensor
+
+_SHOWN = 5
+
+
+def matrix(tensor: Tensor) -> Rows:
+    """(1, N, columns) or (N, columns) -> (N, columns); of a batch the first picture is ours."""
+    return np.asarray(tensor[0] if tensor.ndim == 3 else tensor, np.float32)
+
+
+def listed(tensor: Tensor, rows: int) -> NDArray[np.float32]:
+    """(1, N), (N,), (1, N, 1) or (N, 1) for N ``rows`` -> (N,); of a batch the first picture is ours."""
+    flat = tensor if tensor.ndim < 2 or tensor.shape[:2] == (rows, 1) else tensor[0]
+    return np.asarray(flat, np.float32).reshape(-1)
+
+
+def refuse_uneven(card: ModelCard, *parts: Tensor) -> None:
+    """ModelError where outputs that belong together row by row differ in length."""
+    lengths = [len(part) for part in parts]
+    if len(set(lengths)) > 1:
+        raise ModelError(
+            f"{card.network}: the network's outputs belong together row by row, "
+            f"it answered {', '.join(map(str, lengths))} rows",
+            hint="correct decoder in the model card, or export the network again",
+        )
+
+
+def sigmoid(values: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Element by element."""
+    # of very negative numbers exp overflows, and the answer is 0 as it should be
+    with np.errstate(over="ignore"):
+        return np.asarray(1 / (1 + np.exp(-values)), np.float32)
+
+
+def to_pixels(card: ModelCard, boxes: NDArray[np.floating]) -> Boxes:
+    """(N, 4) of which each value is a fraction of the network's width or height, whichever form they have."""
+    height, width = card.input.crop or card.input.size
+    return np.asarray(boxes.astype(np.float64) * np.array([width, height, width, height]))
+
+
+def refuse_fractions(card: ModelCard, boxes: NDArray[np.floating]) -> None:
+    """ModelError where boxes that should be pixels all lie in the first one: they would find nothing."""
+    # an empty box at the corner is none of these
+    if len(boxes) and np.abs(boxes).max() <= 1 and (boxes != np.rint(boxes)).any():
+        raise ModelError(
+            f"{card.network}: the network gives boxes in fractions of the picture, "
+            f"the decoder {card.decoder} reads pixels",
+            hint="correct decoder in the model card",
+        )
+
+
+def numbered(
+    card: ModelCard,
+    boxes: NDArray[np.floating],
+    scores: NDArray[np.float32],
+    numbers: NDArray[np.floating],
+    usable: NDArray[np.bool_],
+) -> tuple[Candidates, tuple[str, ...]]:
+    """Rows above the threshold that name their class by number; background is dropped, unknown ones said."""
+    found = np.flatnonzero(usable & (scores >= card.score_threshold))
+    class_ids = np.rint(numbers[found])
+    whole = class_ids == numbers[found]
+    nothing = {"none": None, "first": 0, "last": len(card.labels)}[card.background]
+    first = 1 if card.background == "first" else 0
+    known = whole & (class_ids >= first) & (class_ids < first + len(card.labels))
+    unknown = ~known & (class_ids != nothing) if nothing is not None else ~known
+    warnings: tuple[str, ...] = ()
+    if unknown.any():
+        some = ", ".join(f"{number:g}" for number in np.unique(numbers[found][unknown])[:_SHOWN])
+        labels = len(card.labels)
+        warnings = (f"{np.count_nonzero(unknown)} rows name classes ({some}) beyond the {labels} labels",)
+    found = found[known]
+    ids = class_ids[known].astype(np.intp) - first
+    return Candidates(boxes[found].astype(np.float64), scores[found], ids, found), warnings
+
+
+def best_classes(
+    card: ModelCard, boxes: Boxes, by_class: NDArray[np.float32], usable: NDArray[np.bool_]
+) -> Candidates:
+    """Rows above the threshold with a score a class; ``by_class`` (N, classes), background left out."""
+    scores = by_class.max(axis=1, initial=0)
+    found = np.flatnonzero(usable & (scores >= card.score_threshold))
+    class_ids = by_class[found].argmax(axis=1)
+    return Candidates(boxes[found], scores[found], class_ids, found)
+
+
+def without_background(card: ModelCard, columns: NDArray[np.float32]) -> NDArray[np.float32]:
+    """(N, columns) -> (N, labels); ModelError where they are not as many as the labels."""
+    first = 1 if card.background == "first" else 0
+    wanted = len(card.labels) + (card.background != "none")
+    if columns.shape[1] != wanted:
+        raise ModelError(
+            f"{card.network}: the network answered {columns.shape[1]} columns of classes, "
+            f"the card names {len(card.labels)} labels and background: {card.background}",
+            hint="correct labels or background in the model card",
+        )
+    return columns[:, first : first + len(card.labels)]
