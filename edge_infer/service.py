@@ -292,7 +292,7 @@ class Service:
         if self._opener is not None and self._opener.is_alive():
             self.left_behind.append("a model that was being loaded")
         if waiting := self._outbox.depth():
-            log.warning("%d message(s) wait in the outbox and are sent at the next start", waiting)
+            log.info("%d message(s) wait in the outbox and are sent at the next start", waiting)
         for name, station in stations:
             if station.dropped:
                 log.info("station %s: %d frame(s) gave way to newer ones", name, station.dropped)
