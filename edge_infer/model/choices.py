@@ -38,7 +38,9 @@ class Choices:
     def wrong(self, at: Sequence[str], message: str, hint: str) -> None:
         """A mistake at a key of the card; ModelError where there is no card."""
         if self._document is None:
-            raise ModelError(f"{self._network}: {message}", hint=f"{hint} in a model.yaml beside it")
+            raise ModelError(
+                f"{self._network}: {message}", hint=f"{hint} in a model.yaml beside it, and name the folder"
+            )
         self._mistakes.append(self._document.mistake(tuple(at), f"{message}; {hint}"))
 
     def unusable(self, message: str, hint: str | None = None) -> NoReturn:

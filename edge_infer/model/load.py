@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 from edge_infer.errors import ConfigError, EdgeInferError, Mistake
@@ -39,7 +39,11 @@ def load_model(path: Path) -> ModelCard:
         return _from_card(card)
     network = read_network(path.absolute())
     written = CardFile(format=1, name=path.stem[:200], network=network.path)
-    return Completion(written, None, network, _told(network), labels=None).card()
+    completed = Completion(written, None, network, _told(network), labels=None).card()
+    if (path.parent / CARD).is_file():
+        ignored = f"{path.parent / CARD} is not read when the network itself is named; name the folder"
+        return replace(completed, warnings=(*completed.warnings, ignored))
+    return completed
 
 
 def _from_card(path: Path) -> ModelCard:

@@ -31,7 +31,12 @@ class Usual:
 
 _STRETCHED_IMAGENET = Usual(resize="stretch", mean=_IMAGENET_MEAN, std=_IMAGENET_STD)
 
+_MEGVII = Usual(align="top_left", color="bgr", scale=1)
+
 USUAL = {
+    # before its version 0.1.1 it divided by ImageNet's mean and std
+    "yolox": _MEGVII,
+    "yolox-raw": _MEGVII,
     "nms": Usual(differs=True),
     "ssd": Usual(resize="stretch", color="bgr", scale=1, differs=True),
     # its networks normalise inside the graph, and most take bytes

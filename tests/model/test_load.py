@@ -99,6 +99,23 @@ def test_every_mistake_of_a_card_is_told_at_once_with_its_place(tmp_path: Path, 
     assert raw.exists()
 
 
+def test_yolox_is_fed_as_its_own_exporter_feeds_it_unless_the_card_says_otherwise(
+    tmp_path: Path, shared: Path
+) -> None:
+    text = "decoder: yolox-raw\nlabels_file: {}\n".format(shared / "assets/coco80.txt")
+    network = str(shared / "assets/yolox_nano/yolox_nano.onnx")
+    look = load_model(write(tmp_path, text, network)).input
+    assert (look.align, look.color, look.scale) == ("top_left", "bgr", 1)
+    look = load_model(write(tmp_path, text + "input: {color: rgb}\n", network)).input
+    assert (look.align, look.color, look.scale) == ("top_left", "rgb", 1)
+
+
+def test_a_card_beside_a_network_that_is_named_is_not_ignored_in_silence(tmp_path: Path, raw: Path) -> None:
+    folder = write(tmp_path, "labels: [a, b, c]\n")
+    assert any("name the folder" in warning for warning in load_model(raw).warnings)
+    assert not load_model(folder).warnings
+
+
 def test_a_crop_that_is_not_used_is_said(tmp_path: Path, raw: Path) -> None:
     folder = write(tmp_path, "labels: [a, b, c]\ninput: {resize: letterbox, crop: [32, 32]}\n")
     assert any("input.crop" in warning for warning in load_model(folder).warnings)
