@@ -67,6 +67,12 @@ def verify(network: Network) -> Report:
             continue
         if _sha256(golden.image) != expected.image_sha256:
             problems.append(f"{name}: is not the picture that {golden.expect.name} was made from")
+        elif expected.score_threshold != card.score_threshold:
+            # what lies between the two would not be compared
+            problems.append(
+                f"{name}: was made with score_threshold {expected.score_threshold:g}, "
+                f"the card says {card.score_threshold:g}; write it again with `edge-infer model golden`"
+            )
         else:
             read_in.append((name, expected, picture))
     exact = network.precision == "f32" and all(

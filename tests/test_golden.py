@@ -16,9 +16,10 @@ import pytest
 from edge_infer.backends import BACKENDS
 from edge_infer.errors import ConfigError, EdgeInferError, ModelError
 from edge_infer.golden import Report, verify, write
-from edge_infer.model.golden import EXACT, ROUGH, Expectation, iou, mask_iou, run_lengths
+from edge_infer.model.golden import EXACT, ROUGH, Comparison, Expectation, iou, mask_iou, run_lengths
 from edge_infer.model.load import load_model
 from edge_infer.network import Network
+from edge_infer.picture import read
 from edge_infer.registry import resolve
 from tests.support import networks
 
@@ -254,8 +255,26 @@ def test_fewer_bits_are_judged_by_a_wider_tolerance_that_is_told(model: Path, pi
 def test_a_threshold_that_hides_what_was_found_fails(model: Path, picture: Path) -> None:
     write(model, [picture])
     network = Network.open(replace(load_model(model), score_threshold=0.99), resolve(BACKENDS, "openvino")())
-    assert any("is missing" in problem for problem in verify(network).problems)
+    assert any("score_threshold" in problem for problem in verify(network).problems)
     network.close()
+
+
+def test_another_threshold_in_the_card_wants_the_expectation_again(model: Path, picture: Path) -> None:
+    write(model, [picture])
+    (model / "model.yaml").write_text((model / "model.yaml").read_text() + "score_threshold: 0.1\n")
+    (problem,) = report(model).problems
+    assert "score_threshold 0.25, the card says 0.1" in problem
+
+
+def test_rows_that_are_not_finite_fail_beside_the_right_ones(model: Path, picture: Path) -> None:
+    write(model, [picture])
+    expected = Expectation.read(model / "golden/p_1280x720.json")
+    network = Network.open(load_model(model), resolve(BACKENDS, "onnxruntime")(type="onnxruntime"))
+    found = network.infer(read(picture).pixels).findings
+    comparison = Comparison(EXACT)
+    comparison.add("p", expected, replace(found, nan_rows=3))
+    network.close()
+    assert comparison.problems == ["p: 3 rows of the network's output are not finite"]
 
 
 def test_masks_are_kept_as_run_lengths_and_compared_by_their_pixels() -> None:
