@@ -13,6 +13,8 @@ from edge_infer.errors import ModelError
 from edge_infer.findings import Anomaly, Box, Findings, Grid
 from edge_infer.geometry import Transform
 from edge_infer.model.card import ModelCard
+from edge_infer.model.head import shapes
+from edge_infer.model.outputs import SEVERAL, SEVERAL_HINT, anomaly_outputs, one_a_picture
 from edge_infer.tensor import Tensor, TensorSpec
 
 THRESHOLD = 0.5
@@ -27,7 +29,10 @@ class AnomalyDecoder:
 
     def __init__(self, card: ModelCard, outputs: tuple[TensorSpec, ...]) -> None:
         self._card = card
-        self._score, self._map = _outputs(outputs)
+        score, heat = anomaly_outputs(outputs)
+        self._score = None if score is None else score.name
+        self._map = None if heat is None else heat.name
+        self._refuse_several(outputs)
         if self._score is None and self._map is None:
             raise ModelError(
                 f"{card.network}: none of its outputs is an anomaly score or map",
@@ -36,6 +41,10 @@ class AnomalyDecoder:
 
     def decode(self, outputs: Mapping[str, Tensor], transform: Transform) -> Findings:
         """A score or a map with a NaN is no answer; without a score the map's highest value is it."""
+        # sides that the network leaves free are known only now
+        self._refuse_several(
+            [TensorSpec(name, each.shape, each.dtype.name) for name, each in outputs.items()]
+        )
         heat = self._heat(outputs)
         raw = heat.max() if heat is not None else np.float32(math.nan)
         if self._score is not None:
@@ -49,6 +58,11 @@ class AnomalyDecoder:
             return Findings(anomaly=Anomaly(score, THRESHOLD))
         grid = place(self._normalised_map(heat), covered(self._card.input), transform)
         return Findings(anomaly=Anomaly(score, THRESHOLD, hot_box(grid, THRESHOLD), grid))
+
+    def _refuse_several(self, outputs: Sequence[TensorSpec]) -> None:
+        """Of [normal, anomalous] the first would say OK."""
+        if not one_a_picture(outputs):
+            raise ModelError(f"{self._card.network}: {SEVERAL} ({shapes(outputs)})", hint=SEVERAL_HINT)
 
     def _heat(self, outputs: Mapping[str, Tensor]) -> Map | None:
         if self._map is None:
@@ -77,17 +91,6 @@ class AnomalyDecoder:
         threshold, low, high = card.of_map
         above = (heat - np.float32(threshold)) / np.float32(high - low)
         return np.asarray(np.clip(above + np.float32(THRESHOLD), 0, 1), np.float32)
-
-
-def _outputs(outputs: Sequence[TensorSpec]) -> tuple[str | None, str | None]:
-    """The names of the score and of the map; labels and masks are told by their type."""
-    numbers = [spec for spec in outputs if spec.dtype.startswith("float")]
-    by_name = {spec.name: spec for spec in numbers}
-    scores = [spec for spec in numbers if len(spec.shape) <= 2]
-    maps = [spec for spec in numbers if len(spec.shape) >= 3]
-    score = by_name.get("pred_score") or (scores[0] if len(scores) == 1 else None)
-    heat = by_name.get("anomaly_map") or (maps[0] if len(maps) == 1 else None)
-    return (None if score is None else score.name), (None if heat is None else heat.name)
 
 
 def hot_box(heat: Grid, threshold: float) -> Box | None:

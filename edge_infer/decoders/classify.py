@@ -35,7 +35,7 @@ class Classify:
         self._name = fitting[0].name
 
     def decode(self, outputs: Mapping[str, Tensor], transform: Transform) -> Findings:  # noqa: ARG002 - no place in it
-        """The best classes; not a number anywhere is no answer."""
+        """The best classes, none where the background is best; not a number anywhere is no answer."""
         # a network with a fixed batch answers several pictures, ours is the first
         answer = np.asarray(outputs[self._name][:1], np.float32).reshape(-1)
         if len(answer) != self._count:
@@ -51,7 +51,11 @@ class Classify:
             raise ModelError(f"{self._card.network}: the network gives scores that are no probabilities")
         scores = probabilities(answer, self._card.logits)
         if self._card.background != "none":
+            nothing = scores[0 if self._card.background == "first" else -1]
             scores = scores[1:] if self._card.background == "first" else scores[:-1]
+            if nothing > scores.max():
+                # the runner-up is not what the picture shows
+                return Findings(classes=())
         best = np.argsort(-scores, kind="stable")[:TOLD].tolist()
         return Findings(classes=tuple(ClassScore(self._card.labels[i], i, float(scores[i])) for i in best))
 

@@ -21,6 +21,11 @@ from edge_infer.tensor import Tensor, TensorSpec
 _EIGHT = 8
 """Regions that touch at a corner are one."""
 
+_LEFT_OUT = (
+    "the map holds more than {} regions: the least sure and smallest are left out; "
+    "raise max_detections in the model card to count them"
+)
+
 ClassMap = NDArray[np.intp]
 """(h, w) class ids as the network counts them."""
 
@@ -51,11 +56,12 @@ class Semantic:
         regions: list[_Region] = []
         for class_id in np.flatnonzero(np.bincount(class_map.ravel() + 1)[1:]).tolist():
             regions += _regions(class_map == class_id, sure, class_id, self._card.score_threshold)
-        regions.sort(key=lambda region: -region[0])
-        return Findings(
-            _detections(self._card, regions[: self._card.max_detections], sure.shape, transform),
-            warnings=warnings,
-        )
+        # class ids make all equally sure: then the large ones stay, whatever their class
+        regions.sort(key=lambda region: (-region[0], -np.count_nonzero(region[3] > 0)))
+        detections, left_out = _detections(self._card, regions, sure.shape, transform)
+        if left_out:
+            warnings += (_LEFT_OUT.format(self._card.max_detections),)
+        return Findings(detections, warnings=warnings)
 
     def _classes(self, answer: Tensor) -> tuple[ClassMap, NDArray[np.float32]]:
         """Class ids (-1: none) and how probable each is."""
@@ -127,22 +133,31 @@ def _regions(
 
 def _detections(
     card: ModelCard, regions: list[_Region], shape: tuple[int, int], transform: Transform
-) -> Detections:
-    """``shape``: height, width of the map. A region that lies wholly in the padding is no object."""
+) -> tuple[Detections, bool]:
+    """``shape``: height, width of the map. A region that lies wholly in the padding is no object.
+
+    And whether there are more than ``max_detections``, which are left out.
+    """
     left, top, right, bottom = covered(card.input)
     by_x, by_y = (right - left) / shape[1], (bottom - top) / shape[0]
     found: list[tuple[float, int, Grid]] = []
+    left_out = False
     for score, class_id, (x1, y1, x2, y2), values in regions:
         covers = (left + x1 * by_x, top + y1 * by_y, left + x2 * by_x, top + y2 * by_y)
         mask = place(values, covers, transform)
-        if mask.area:
-            found.append((score, class_id, mask))
+        if not mask.area:
+            continue
+        if len(found) == card.max_detections:
+            left_out = True
+            break
+        found.append((score, class_id, mask))
     if not found:
-        return replace(Detections.none(), masks=())
-    return Detections(
+        return replace(Detections.none(), masks=()), False
+    detections = Detections(
         np.array([mask.inside for _, _, mask in found], np.float32),
         np.minimum(np.array([score for score, _, _ in found], np.float32), 1),
         np.array([class_id for _, class_id, _ in found], np.int32),
         tuple(card.labels[class_id] for _, class_id, _ in found),
         masks=tuple(mask for _, _, mask in found),
     )
+    return detections, left_out

@@ -31,6 +31,10 @@ _CLASSES = (
     "det_classes", "detection_classes", "pred_classes", "nmsed_classes", "classes", "labels", "class_ids",
 )  # fmt: skip
 
+SEVERAL = "an anomaly network must give one score, and a map of one channel, a picture"
+"""What one with a score for normal beside the one for anomalous does not do."""
+SEVERAL_HINT = "export it so that it gives how anomalous a picture is, without how normal it is"
+
 
 def plain(name: str) -> str:
     """``StatefulPartitionedCall/detection_boxes:0`` -> ``detection_boxes``."""
@@ -168,3 +172,27 @@ def by_stride(outputs: Sequence[TensorSpec], prefix: str) -> dict[int, TensorSpe
         if match:
             found[int(match[1])] = spec
     return dict(sorted(found.items()))
+
+
+def anomaly_outputs(outputs: Sequence[TensorSpec]) -> tuple[TensorSpec | None, TensorSpec | None]:
+    """The score and the map; labels and masks are told by their type."""
+    numbers = [spec for spec in outputs if spec.dtype.startswith("float")]
+    by_name = {spec.name: spec for spec in numbers}
+    scores = [spec for spec in numbers if len(spec.shape) <= 2]
+    maps = [spec for spec in numbers if len(spec.shape) >= 3]
+    score = by_name.get("pred_score") or (scores[0] if len(scores) == 1 else None)
+    return score, by_name.get("anomaly_map") or (maps[0] if len(maps) == 1 else None)
+
+
+def one_a_picture(outputs: Sequence[TensorSpec]) -> bool:
+    """Whether no score or map of an anomaly network has a second class beside the anomalous one."""
+    score, heat = anomaly_outputs(outputs)
+    leading = [spec.shape for spec in (score,) if spec] + [spec.shape[:-2] for spec in (heat,) if spec]
+    batches = {sides[0] for sides in leading if len(sides) > 1}
+    for sides in leading:
+        if any(side not in (1, None) for side in sides[1:]):
+            return False
+        # a lone side may hold classes: the other output has to say that so many are pictures
+        if len(sides) == 1 and sides[0] not in {1, None, *batches}:
+            return False
+    return True

@@ -9,7 +9,8 @@ from edge_infer.model.card_file import CardFile
 from edge_infer.model.choices import Choices
 from edge_infer.model.head import shapes
 from edge_infer.model.network_file import NetworkFile
-from edge_infer.model.outputs import plain
+from edge_infer.model.outputs import SEVERAL, SEVERAL_HINT, one_a_picture, plain
+from edge_infer.model.tasks import class_scores
 from edge_infer.model.told import Told
 from edge_infer.model.usual import USUAL, Usual
 
@@ -52,6 +53,8 @@ class TaskCompletion:
             "anomaly", AnomalyCard(**written.model_dump()) if written else None, self._told.anomaly, None
         )
         outputs = self._network.outputs
+        if not one_a_picture(outputs):
+            self._choices.unusable(f"{SEVERAL} ({shapes(outputs)})", SEVERAL_HINT)
         if chosen is None and not any(plain(spec.name) == "pred_score" for spec in outputs):
             self._choices.wrong(
                 ("anomaly",),
@@ -80,7 +83,9 @@ class TaskCompletion:
 
     def logits(self) -> bool | None:
         """Whether class scores are still to become probabilities; None where the operations do not tell."""
-        floats = [spec.name for spec in self._network.outputs if spec.dtype.startswith("float")]
+        outputs = self._network.outputs
+        # features may stand before the scores; a map of classes is the only output
+        floats = [spec.name for spec in class_scores(outputs) or outputs if spec.dtype.startswith("float")]
         last = self._network.last.get(floats[0], "").lower() if floats else ""
         if last in (*_PROBABLE, *_LOGITS):
             return last in _LOGITS

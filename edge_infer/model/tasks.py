@@ -129,11 +129,16 @@ def _rows_head(
 
 
 def _classifier(outputs: Sequence[TensorSpec]) -> TaskHead | Unclear:
-    floats = [spec for spec in outputs if spec.dtype.startswith("float") and _is_list(spec)]
+    floats = class_scores(outputs)
     if len(floats) != 1:
         return Unclear(f"of the network's outputs ({shapes(outputs)}) not one alone holds class scores")
     sides = floats[0].shape[1:]
     return TaskHead("classify", None if None in sides else math.prod(side or 1 for side in sides))
+
+
+def class_scores(outputs: Sequence[TensorSpec]) -> list[TensorSpec]:
+    """All that may be the scores of a classifier."""
+    return [spec for spec in outputs if spec.dtype.startswith("float") and _is_list(spec)]
 
 
 def _is_list(spec: TensorSpec) -> bool:

@@ -68,9 +68,12 @@ class CountRule(Settings):
 
     def _judge_class(self, findings: Findings) -> RuleOutcome:
         """A classifier's best class is one object that fills the picture, if its score is high enough."""
-        if not findings.classes or self.zone is not None or self.min_area_px:
+        if findings.classes is None or self.zone is not None or self.min_area_px:
             # it says nothing of where
             return RuleOutcome(name=self.name, decision="UNDEFINED", seen=None)
+        if not findings.classes:
+            # the background was best
+            return self._limited(0)
         best = findings.classes[0]
         sure = np.float32(best.score) >= np.float32(self.count.min_score)
         return self._limited(int(best.label in self.count.labels and sure))

@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from edge_infer.decoders.anomaly import AnomalyDecoder
 from edge_infer.errors import ModelError
 from edge_infer.findings import Anomaly, Findings
 from edge_infer.geometry import Transform, center_crop, letterbox, stretch
 from edge_infer.model.card import AnomalyCard, InputCard
-from tests.support.tasks import SIZE, card, decode
+from edge_infer.tensor import TensorSpec
+from tests.support.tasks import SIZE, card, decode, decoder_of
 
 V1 = AnomalyCard(5, 2, 12)
 
@@ -185,3 +187,24 @@ def test_a_score_that_is_no_number_is_undefined_and_never_normal(bad: float) -> 
 def test_a_network_without_score_and_map_is_refused() -> None:
     with pytest.raises(ModelError, match="none of its outputs"):
         decode(card("anomaly", "anomaly", ()), {"label": np.zeros((1,), np.bool_)})
+
+
+SEVERAL = [
+    {"output": (1, 2, *SIZE)}, {"output": (2, *SIZE)}, {"score": (1, 2)}, {"score": (2,)},
+    {"output": (1, *SIZE, 1)}, {"pred_score": (1, 2), "anomaly_map": (1, 1, *SIZE)},
+    {"pred_score": (1, 1), "anomaly_map": (1, 2, *SIZE)}, {"pred_score": (2,), "anomaly_map": (2, *SIZE)},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("shapes", SEVERAL)
+def test_how_normal_a_picture_is_is_never_taken_for_how_anomalous(
+    shapes: dict[str, tuple[int, ...]],
+) -> None:
+    answers = {name: np.full(shape, 0.1, np.float32) for name, shape in shapes.items()}
+    with pytest.raises(ModelError, match="must give one score"):
+        decoder_of(card("anomaly", "anomaly", ()), answers)
+    # sides that are free tell it with the first picture
+    free = tuple(TensorSpec(name, (None,) * len(shape), "float32") for name, shape in shapes.items())
+    decoder = AnomalyDecoder(card("anomaly", "anomaly", ()), free)
+    with pytest.raises(ModelError, match="must give one score"):
+        decoder.decode(answers, _stretched(320, 192))

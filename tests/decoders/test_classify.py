@@ -80,7 +80,7 @@ def test_only_the_best_five_are_told_best_first() -> None:
 
 def test_a_background_column_is_no_class() -> None:
     model = card("classify", "classify", LABELS[:2], logits=False, background="first")
-    findings = decode(model, {"o": np.array([[0.5, 0.1, 0.4]], np.float32)})
+    findings = decode(model, {"o": np.array([[0.3, 0.1, 0.6]], np.float32)})
     assert [one[:2] for one in _told(findings)] == [("bad", 1), ("good", 0)]
 
 
@@ -106,3 +106,14 @@ def test_what_should_be_probable_and_is_not_is_refused() -> None:
 def test_another_number_of_classes_is_refused() -> None:
     with pytest.raises(ModelError, match="2 classes"):
         decode(card("classify", "classify", LABELS[:2]), {"o": LOGITS})
+
+
+@pytest.mark.parametrize(
+    ("background", "answer"), [("last", [0.02, 0.01, 0.97]), ("first", [0.97, 0.02, 0.01])]
+)
+def test_where_the_background_is_best_its_runner_up_is_no_answer(
+    background: Any, answer: list[float]
+) -> None:
+    model = card("classify", "classify", LABELS[:2], logits=False, background=background)
+    findings = decode(model, {"o": np.array([answer], np.float32)})
+    assert findings.classes == ()

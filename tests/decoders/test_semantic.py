@@ -141,3 +141,28 @@ def test_a_map_of_the_middle_only_lies_in_the_middle() -> None:
     answer = np.full((1, 1, 48, 80), 3, np.float32)
     [one] = _detections(decode(model, {"o": answer}, STRETCHED))
     assert one.box == (80, 48, 240, 144)
+
+
+@pytest.mark.parametrize("float_scores", [False, True])
+def test_what_is_cut_off_is_the_small_whatever_its_class_and_is_said(*, float_scores: bool) -> None:
+    classes = np.zeros((SIZE[0] // 4, SIZE[1] // 4), np.intp)
+    classes[::2, ::2] = 1
+    classes[8:20, 12:30] = 2
+    answer = _logits(classes) * 50 if float_scores else classes[None]
+    model = card(
+        "semantic", "semantic", LABELS[1:], background="first", max_detections=7,
+        logits=True if float_scores else None,
+    )  # fmt: skip
+    findings = decode(model, {"o": answer}, STRETCHED)
+    assert [one.label for one in _detections(findings)] == ["tear"] + ["cap"] * 6
+    assert "more than 7 regions" in " ".join(findings.warnings)
+
+
+def test_regions_in_the_padding_push_none_out_and_are_not_said_to_be_left_out() -> None:
+    classes = np.zeros(SIZE, np.intp)
+    classes[:, :8] = classes[:, 10:20] = classes[:, 150:] = 1
+    classes[40:50, 75:85] = 2
+    tall = letterbox(100, 300, SIZE[1], SIZE[0], "center").transform((0, 0, 100, 300), 100, 300)
+    model = card("semantic", "semantic", LABELS[1:], background="first", max_detections=1)
+    findings = decode(model, {"o": classes[None]}, tall)
+    assert ([one.label for one in _detections(findings)], findings.warnings) == (["tear"], ())

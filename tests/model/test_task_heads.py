@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+from onnx import helper
 
 from edge_infer.errors import ConfigError, ModelError
 from edge_infer.model.card import AnomalyCard
@@ -281,3 +283,27 @@ def test_a_decoder_that_has_no_such_task_is_refused_with_those_that_have(tmp_pat
     with pytest.raises(ConfigError, match=r"decoder yolox has no segment networks.*yolov8 or yolov5"):
         load_model(_with_card(tmp_path, "decoder: yolox\ntask: segment\n"))
     assert load_model(_with_card(tmp_path, "decoder: yolov8\n")).task == "segment"
+
+
+@pytest.mark.parametrize("as_ir", [False, True])
+def test_logits_are_told_by_the_output_that_holds_the_classes(tmp_path: Path, *, as_ir: bool) -> None:
+    network = _bare(tmp_path, {"features": (1, 8, 6, 10), "prob": (1, 3)})
+    model = onnx.load(network)
+    [last] = [node for node in model.graph.node if node.output[0] == "prob"]
+    last.CopyFrom(helper.make_node("Softmax", list(last.input), ["prob"], axis=1))
+    onnx.save(model, network)
+    path = networks.as_ir(network) if as_ir else network
+    (tmp_path / "model.yaml").write_text(f"format: 1\nname: t\nnetwork: {path.name}\ntask: classify\n")
+    card = load_model(tmp_path)
+    assert (len(card.labels), card.logits) == (3, False)
+
+
+@pytest.mark.parametrize(
+    "shapes", [{"output": (1, 2, *tasks.SIZE)}, {"score": (1, 2)}, {**V2, "pred_score": (1, 2)}]
+)
+def test_an_anomaly_network_that_also_says_how_normal_a_picture_is_is_refused(
+    tmp_path: Path, shapes: dict[str, Sides]
+) -> None:
+    _bare(tmp_path, shapes)
+    with pytest.raises(ModelError, match="must give one score"):
+        load_model(_with_card(tmp_path, "task: anomaly\nanomaly: {threshold: 5, min: 2, max: 12}\n"))

@@ -42,6 +42,13 @@ def test_a_class_that_is_not_sure_enough_does_not_count() -> None:
     assert good.judge(_classes(("good", 0.89)), 9, 9).decision == "NOK"
 
 
+@pytest.mark.parametrize(("limit", "decision"), [({"at_least": 1}, "NOK"), ({"at_most": 0}, "OK")])
+def test_a_picture_of_the_background_counts_as_no_object(limit: dict[str, int], decision: str) -> None:
+    outcome = _rule(count={"labels": ["good"], **limit}).judge(Findings(classes=()), 9, 9)
+    assert (outcome.decision, outcome.seen) == (decision, 0)
+    assert _rule(count={"labels": ["good"], **limit}).judge(Findings(), 9, 9).decision == "UNDEFINED"
+
+
 @pytest.mark.parametrize("where", [{"min_area_px": 4}, {"zone": {"polygon": [[0, 0], [1, 0], [1, 1]]}}])
 def test_a_rule_that_asks_where_cannot_be_evaluated(where: dict[str, Any]) -> None:
     outcome = _rule(count={"labels": ["bad"], "at_most": 0}, **where).judge(GOOD, 9, 9)
