@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 import numpy as np
@@ -158,3 +159,34 @@ def test_parts_that_do_not_continue_each_other_stay_two(
     both = merge([findings([cut_right]), findings([cut_left])], parts, WHOLE, 0.45, 300).detections
     assert both is not None
     assert sorted(one.box for one in both) == sorted([cut_right[:4], cut_left[:4]])
+
+
+def _crowd(tile: PixelBox, rng: np.random.Generator, count: int) -> Findings:
+    """Boxes of every kind in one tile: whole, cut at its sides, in each other."""
+    left, top = rng.uniform(tile[:2], (tile[2] - 8, tile[3] - 8), (count, 2)).T
+    sides = rng.uniform(8, 90, (count, 2))
+    right, bottom = np.minimum(left + sides[:, 0], tile[2]), np.minimum(top + sides[:, 1], tile[3])
+    return findings(
+        np.column_stack(
+            [left, top, right, bottom, rng.uniform(0.3, 0.9, count), rng.integers(0, 2, count)]
+        ).tolist()
+    )
+
+
+@pytest.mark.parametrize("classes", [1, 2])
+def test_many_boxes_in_many_tiles_are_merged_in_time_and_the_cut_is_said(classes: int) -> None:
+    whole = (0, 0, 2100, 1600)
+    parts = tiles(whole, (320, 320), 0.2)
+    assert len(parts) == 48
+    rng = np.random.default_rng(4)
+    each = [_crowd(part, rng, 100) for part in parts]
+    if classes == 1:
+        each = [findings([(*one.box, one.score, 0) for one in every.detections or ()]) for every in each]
+    start = time.perf_counter()
+    merged = merge(each, parts, whole, 0.45, 300)
+    assert time.perf_counter() - start < 2
+    assert merged.warnings == ("only the best 1000 of 4800 boxes in all tiles were merged",)
+    assert merged.detections is not None
+    assert len(merged.detections) == 300
+    best = max(float(every.detections.scores[0]) for every in each if every.detections is not None)
+    assert merged.detections.scores[0] >= best
