@@ -117,7 +117,7 @@ def _check(card: InputCard, spec: PictureSpec) -> None:
             f"the network's input {spec.name} takes uint8 pixels, which cannot be normalised",
             hint="set input.scale: 1, mean: [0, 0, 0] and std: [1, 1, 1] in the model card",
         )
-    cut = card.crop or card.size
+    cut = card.network_size
     if card.resize == "center_crop" and cut != (spec.height, spec.width):
         raise ModelError(
             f"the picture is cut to {cut[0]}x{cut[1]} (height x width), "

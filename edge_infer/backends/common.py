@@ -36,7 +36,7 @@ def first_that_opens(devices: Sequence[str], open_on: Callable[[str], B]) -> B:
 def picture_size(card: ModelCard, spec: TensorSpec) -> tuple[int, int]:
     """height, width of the input that takes the picture, whatever of it the network leaves free."""
     fixed = spec.shape[2:4] if card.input.layout == "nchw" else spec.shape[1:3]
-    wished = card.input.crop or card.input.size
+    wished = card.input.network_size
     return fixed[0] or wished[0], fixed[1] or wished[1]
 
 

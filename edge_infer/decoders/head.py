@@ -24,6 +24,9 @@ Layout = Literal["columns first", "rows first"]
 
 # a quantised sigmoid may end a little above 1
 _HIGHEST_SCORE = 1.01
+_LOWEST_SCORE = -0.01
+# boxes in fractions reach a little beyond the picture, those that are turned farther
+_FRACTIONS_END = 1.5
 # every float16 by its bits: OpenCV looks a value up four times faster than numpy converts it
 _HALF = np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32)
 
@@ -122,16 +125,44 @@ More = Callable[[Detections, NDArray[np.intp], Boxes], Detections]
 """Adds what a task finds besides boxes to (detections, their rows, their boxes in network pixels)."""
 
 
+def refuse_logits(card: ModelCard, scores: NDArray[np.float32], usable: NDArray[np.bool_]) -> None:
+    """ModelError where a score, or the best of a row, is below 0: of logits few are above the threshold."""
+    lowest = float(scores.min(initial=0, where=usable))
+    if lowest < _LOWEST_SCORE:
+        raise _no_probability(card, lowest)
+
+
+def _no_probability(card: ModelCard, score: float) -> ModelError:
+    return ModelError(
+        f"{card.network}: the network gives a score of {score:.4g}, which is no probability",
+        hint=f"it may end before its sigmoid or not be what the decoder {card.decoder} reads",
+    )
+
+
+def _refuse_fractions(card: ModelCard, boxes: Boxes) -> None:
+    """ModelError where boxes that should be pixels all lie in the first one: they would find nothing."""
+    # an empty box at the corner is none of these
+    if len(boxes) and np.abs(boxes).max() <= _FRACTIONS_END and (boxes != np.rint(boxes)).any():
+        raise ModelError(
+            f"{card.network}: the network gives boxes in fractions of the picture, "
+            f"the decoder {card.decoder} reads pixels",
+            hint="correct decoder in the model card",
+        )
+
+
 def objects(
-    boxes: NDArray[np.floating], rows: Rows, usable: NDArray[np.bool_], threshold: float
+    card: ModelCard, boxes: NDArray[np.floating], rows: Rows, usable: NDArray[np.bool_]
 ) -> Candidates:
     """Score = objectness (column 4) x best class (from column 5); ``boxes``: cx, cy, w, h of every row."""
+    refuse_logits(card, rows[:, 4], usable)
     # no class score is above 1, so few rows are left to look at
-    found = np.flatnonzero((rows[:, 4] >= threshold) & usable)
+    found = np.flatnonzero((rows[:, 4] >= card.score_threshold) & usable)
     by_class = rows[found, 5:]
     class_ids = by_class.argmax(axis=1)
-    scores = rows[found, 4] * by_class[np.arange(len(found)), class_ids]
-    above = scores >= threshold
+    best = by_class[np.arange(len(found)), class_ids]
+    refuse_logits(card, best, usable[found])
+    scores = rows[found, 4] * best
+    above = scores >= card.score_threshold
     return Candidates(corners(boxes[found[above]]), scores[above], class_ids[above], found[above])
 
 
@@ -142,13 +173,15 @@ def conclude(
     usable: NDArray[np.bool_],
     *,
     suppress: bool = True,
+    told_in_pixels: bool = True,
     warnings: tuple[str, ...] = (),
     more: More | None = None,
 ) -> Findings:
     """The best boxes, in frame pixels. ``usable``: for every row, whether it is finite.
 
+    ``told_in_pixels``: as the network itself gives them, not worked out from fractions or grids.
     A box of which nothing lies in the picture (in the padding, without area) is no object: dropped.
-    ModelError where a score is no probability.
+    ModelError where a score is no probability, or all boxes are fractions where pixels should be.
     """
     nan_rows = int(usable.size - np.count_nonzero(usable))
     if nan_rows:
@@ -156,13 +189,13 @@ def conclude(
     order = best_first(candidates.scores, MOST_CANDIDATES if suppress else card.max_detections)
     boxes, scores = candidates.boxes[order], candidates.scores[order]
     if len(scores) and scores[0] > _HIGHEST_SCORE:
-        raise ModelError(
-            f"{card.network}: the network gives a score of {scores[0]:.4g}, which is no probability",
-            hint=f"it may end before its sigmoid or not be what the decoder {card.decoder} reads",
-        )
+        raise _no_probability(card, float(scores[0]))
     if suppress:
         stay = nms(boxes, candidates.class_ids[order], card.nms_iou, card.max_detections)
         boxes, scores, order = boxes[stay], scores[stay], order[stay]
+    if told_in_pixels:
+        # before those in the padding go: fractions of a letterboxed picture lie there
+        _refuse_fractions(card, boxes)
     in_frame = transform.boxes_to_frame(boxes)
     real = area(in_frame) > 0
     class_ids = candidates.class_ids[order]

@@ -57,11 +57,12 @@ class NanoDet:
         found = usable & (by_class.max(axis=1) >= card.score_threshold)
         boxes = np.zeros((len(sides), 4))
         boxes[found] = _boxes(points[found], self._distances(sides[found]))
-        return conclude(card, transform, best_classes(card, boxes, by_class, usable), usable)
+        candidates = best_classes(card, boxes, by_class, usable)
+        return conclude(card, transform, candidates, usable, told_in_pixels=False)
 
     def _points(self, rows: int, possible: tuple[tuple[int, ...], ...]) -> NDArray[np.float64]:
         """(rows, 3): x, y, stride."""
-        height, width = self._card.input.size
+        height, width = self._card.input.network_size
         counts = []
         for strides in possible:
             points = []

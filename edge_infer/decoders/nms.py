@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from edge_infer.decoders.head import Rows, conclude, finite
-from edge_infer.decoders.rows import listed, matrix, numbered, refuse_fractions, refuse_uneven
+from edge_infer.decoders.rows import listed, matrix, numbered, refuse_uneven
 from edge_infer.errors import ModelError
 from edge_infer.findings import Findings
 from edge_infer.geometry import Transform
@@ -50,7 +50,6 @@ class NmsInside:
         rows = self._reader.rows(outputs)
         usable = finite(rows)
         candidates, warnings = numbered(self._card, rows[:, :4], rows[:, 4], rows[:, 5], usable)
-        refuse_fractions(self._card, candidates.boxes)
         return conclude(self._card, transform, candidates, usable, suppress=False, warnings=warnings)
 
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from edge_infer.decoders.boxes import MOST_CANDIDATES, Boxes, best_first
 from edge_infer.decoders.head import Candidates, Output, Rows, conclude, finite
 from edge_infer.decoders.placing import FARTHEST, points_to_frame
-from edge_infer.decoders.rows import numbered
 from edge_infer.decoders.yolo import best_class
+from edge_infer.decoders.yolo_end2end import final_rows
 from edge_infer.findings import Detections, Findings
 from edge_infer.geometry import Transform
 from edge_infer.model.card import ModelCard
@@ -57,7 +57,7 @@ class YoloEnd2EndObb:
         """A row whose class has no label is dropped, and said."""
         rows = self._output.rows(outputs)
         usable = finite(rows)
-        found, warnings = numbered(self._card, rows[:, :4], rows[:, 4], rows[:, 5], usable)
+        found, warnings = final_rows(self._card, rows, usable)
         return _conclude(self._card, transform, found, rows, usable, warnings=warnings)
 
 

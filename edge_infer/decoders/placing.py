@@ -51,7 +51,7 @@ def points_to_frame(points: NDArray[np.floating], transform: Transform) -> NDArr
 
 def covered(card: InputCard) -> Box:
     """The part of the network's input, in its pixels, that the network's maps show."""
-    height, width = card.crop or card.size
+    height, width = card.network_size
     crop_height, crop_width = card.graph_crop or (height, width)
     # as torchvision cuts the middle out
     left, top = round((width - crop_width) / 2), round((height - crop_height) / 2)

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from edge_infer.decoders.boxes import Boxes
 from edge_infer.decoders.head import More, Output, Rows, conclude, finite
 from edge_infer.decoders.placing import points_to_frame
-from edge_infer.decoders.rows import numbered
 from edge_infer.decoders.yolo import best_class
+from edge_infer.decoders.yolo_end2end import final_rows
 from edge_infer.errors import ModelError
 from edge_infer.findings import Detections, Findings
 from edge_infer.geometry import Transform
@@ -53,7 +53,7 @@ class YoloEnd2EndPose:
         """A row whose class has no label is dropped, and said."""
         rows = self._output.rows(outputs)
         usable = finite(rows)
-        candidates, warnings = numbered(self._card, rows[:, :4], rows[:, 4], rows[:, 5], usable)
+        candidates, warnings = final_rows(self._card, rows, usable)
         more = _keypoints(rows, self._points, self._numbers, transform)
         return conclude(
             self._card, transform, candidates, usable, suppress=False, warnings=warnings, more=more

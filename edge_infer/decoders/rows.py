@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge_infer.decoders.boxes import Boxes
-from edge_infer.decoders.head import Candidates, Rows
+from edge_infer.decoders.head import Candidates, Rows, refuse_logits
 from edge_infer.errors import ModelError
 from edge_infer.model.card import ModelCard
 from edge_infer.tensor import Tensor
@@ -45,19 +45,8 @@ def sigmoid(values: NDArray[np.float32]) -> NDArray[np.float32]:
 
 def to_pixels(card: ModelCard, boxes: NDArray[np.floating]) -> Boxes:
     """(N, 4) of which each value is a fraction of the network's width or height, whichever form they have."""
-    height, width = card.input.crop or card.input.size
+    height, width = card.input.network_size
     return np.asarray(boxes.astype(np.float64) * np.array([width, height, width, height]))
-
-
-def refuse_fractions(card: ModelCard, boxes: NDArray[np.floating]) -> None:
-    """ModelError where boxes that should be pixels all lie in the first one: they would find nothing."""
-    # an empty box at the corner is none of these
-    if len(boxes) and np.abs(boxes).max() <= 1 and (boxes != np.rint(boxes)).any():
-        raise ModelError(
-            f"{card.network}: the network gives boxes in fractions of the picture, "
-            f"the decoder {card.decoder} reads pixels",
-            hint="correct decoder in the model card",
-        )
 
 
 def numbered(
@@ -68,6 +57,8 @@ def numbered(
     usable: NDArray[np.bool_],
 ) -> tuple[Candidates, tuple[str, ...]]:
     """Rows above the threshold that name their class by number; background is dropped, unknown ones said."""
+    # exporters fill up with rows of -1
+    refuse_logits(card, scores, usable & (scores != -1))
     found = np.flatnonzero(usable & (scores >= card.score_threshold))
     class_ids = np.rint(numbers[found])
     whole = class_ids == numbers[found]
@@ -89,7 +80,8 @@ def best_classes(
     card: ModelCard, boxes: Boxes, by_class: NDArray[np.float32], usable: NDArray[np.bool_]
 ) -> Candidates:
     """Rows above the threshold with a score a class; ``by_class`` (N, classes), background left out."""
-    scores = by_class.max(axis=1, initial=0)
+    scores = by_class.max(axis=1)
+    refuse_logits(card, scores, usable)
     found = np.flatnonzero(usable & (scores >= card.score_threshold))
     class_ids = by_class[found].argmax(axis=1)
     return Candidates(boxes[found], scores[found], class_ids, found)

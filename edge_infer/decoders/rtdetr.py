@@ -69,4 +69,6 @@ class _Rows:
                 f"the card names {len(card.labels)} labels",
                 hint="correct labels or decoder in the model card",
             )
-        return conclude(card, transform, candidates, usable, suppress=False, warnings=warnings)
+        return conclude(
+            card, transform, candidates, usable, suppress=False, warnings=warnings, told_in_pixels=False
+        )

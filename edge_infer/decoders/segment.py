@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from edge_infer.decoders.boxes import Boxes
 from edge_infer.decoders.head import Candidates, More, Output, Rows, conclude, finite, objects
 from edge_infer.decoders.placing import place
-from edge_infer.decoders.rows import numbered
 from edge_infer.decoders.yolo import best_class
+from edge_infer.decoders.yolo_end2end import final_rows
 from edge_infer.errors import ModelError
 from edge_infer.findings import Box, Detections, Findings, Grid
 from edge_infer.geometry import Transform
@@ -46,7 +46,7 @@ class _Segment:
                 None, len(rows), "nan", ("the masks' prototypes hold numbers that are not finite",)
             )
         candidates, suppress, warnings = self._candidates(rows, usable)
-        more = _masks(rows[:, -len(prototypes) :], prototypes, self._card.input.size, transform)
+        more = _masks(rows[:, -len(prototypes) :], prototypes, self._card.input.network_size, transform)
         return conclude(
             self._card, transform, candidates, usable, suppress=suppress, warnings=warnings, more=more
         )
@@ -83,7 +83,7 @@ class YoloV5Segment(_Segment):
 
     def _candidates(self, rows: Rows, usable: NDArray[np.bool_]) -> tuple[Candidates, bool, tuple[str, ...]]:
         scored = rows[:, : 5 + len(self._card.labels)]
-        return objects(rows[:, :4], scored, usable, self._card.score_threshold), True, ()
+        return objects(self._card, rows[:, :4], scored, usable), True, ()
 
 
 class YoloEnd2EndSegment(_Segment):
@@ -95,7 +95,7 @@ class YoloEnd2EndSegment(_Segment):
         super().__init__(card, outputs, output, name)
 
     def _candidates(self, rows: Rows, usable: NDArray[np.bool_]) -> tuple[Candidates, bool, tuple[str, ...]]:
-        candidates, warnings = numbered(self._card, rows[:, :4], rows[:, 4], rows[:, 5], usable)
+        candidates, warnings = final_rows(self._card, rows, usable)
         return candidates, False, warnings
 
 

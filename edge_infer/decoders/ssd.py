@@ -48,4 +48,6 @@ class Ssd:
         usable = finite(rows)
         boxes = to_pixels(card, rows[:, 3:7])
         candidates, warnings = numbered(card, boxes, rows[:, 2], rows[:, 1], usable)
-        return conclude(card, transform, candidates, usable, suppress=False, warnings=warnings)
+        return conclude(
+            card, transform, candidates, usable, suppress=False, warnings=warnings, told_in_pixels=False
+        )

@@ -53,7 +53,9 @@ class TfDetection:
             rows = rows[: self._valid(outputs[self._count], len(rows))]
         usable = finite(rows)
         candidates, warnings = numbered(card, to_pixels(card, rows[:, :4]), rows[:, 4], rows[:, 5], usable)
-        return conclude(card, transform, candidates, usable, suppress=False, warnings=warnings)
+        return conclude(
+            card, transform, candidates, usable, suppress=False, warnings=warnings, told_in_pixels=False
+        )
 
     def _valid(self, tensor: Tensor, most: int) -> int:
         told = float(tensor.ravel()[0])

@@ -34,4 +34,5 @@ class UltraFace:
         refuse_uneven(card, boxes, scores)
         usable = finite(boxes) & finite(scores)
         by_class = without_background(card, scores)
-        return conclude(card, transform, best_classes(card, to_pixels(card, boxes), by_class, usable), usable)
+        candidates = best_classes(card, to_pixels(card, boxes), by_class, usable)
+        return conclude(card, transform, candidates, usable, told_in_pixels=False)

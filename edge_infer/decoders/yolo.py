@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge_infer.decoders.boxes import MOST_CANDIDATES, best_first, corners
-from edge_infer.decoders.head import Candidates, Output, Rows, conclude, finite, objects
+from edge_infer.decoders.head import Candidates, Output, Rows, conclude, finite, objects, refuse_logits
 from edge_infer.findings import Findings
 from edge_infer.geometry import Transform
 from edge_infer.model.card import ModelCard
@@ -19,6 +19,7 @@ def best_class(card: ModelCard, rows: Rows, usable: NDArray[np.bool_]) -> Candid
     """Score = the best class, from column 4 on; what follows the classes belongs to the task."""
     by_class = rows.T[4 : 4 + len(card.labels)]
     scores = by_class.max(axis=0)
+    refuse_logits(card, scores, usable)
     found = np.flatnonzero((scores >= card.score_threshold) & usable)
     # the class is asked only of those that count
     found = found[best_first(scores[found], MOST_CANDIDATES)]
@@ -55,5 +56,5 @@ class YoloV5:
         """Score = objectness x the best class."""
         rows = self._output.rows(outputs)
         usable = finite(rows)
-        candidates = objects(rows[:, :4], rows, usable, self._card.score_threshold)
+        candidates = objects(self._card, rows[:, :4], rows, usable)
         return conclude(self._card, transform, candidates, usable)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge_infer.decoders.head import Candidates, Output, Rows, conclude, finite
-from edge_infer.decoders.rows import numbered, refuse_fractions
+from edge_infer.decoders.rows import numbered
 from edge_infer.findings import Findings
 from edge_infer.geometry import Transform
 from edge_infer.model.card import ModelCard
@@ -32,6 +32,4 @@ class YoloEnd2End:
 
 def final_rows(card: ModelCard, rows: Rows, usable: NDArray[np.bool_]) -> tuple[Candidates, tuple[str, ...]]:
     """Score and class of a row as it says; what follows them belongs to the task. And what was dropped."""
-    candidates, warnings = numbered(card, rows[:, :4], rows[:, 4], rows[:, 5], usable)
-    refuse_fractions(card, candidates.boxes)
-    return candidates, warnings
+    return numbered(card, rows[:, :4], rows[:, 4], rows[:, 5], usable)

@@ -25,7 +25,7 @@ class YoloV5Raw:
     """
 
     def __init__(self, card: ModelCard, outputs: tuple[TensorSpec, ...]) -> None:
-        mistake = anchor_mistake(outputs, card.input.size, card.anchors)
+        mistake = anchor_mistake(outputs, card.input.network_size, card.anchors)
         if mistake:
             raise ModelError(f"{card.network}: {mistake}", hint="correct anchors in the model card")
         self._card = card
@@ -48,8 +48,8 @@ class YoloV5Raw:
         rows = sigmoid(logits[found])
         cell, anchor, stride = np.split(place[found], [2, 4], axis=1)
         boxes = np.concatenate([(rows[:, :2] * 2 - 0.5 + cell) * stride, (rows[:, 2:4] * 2) ** 2 * anchor], 1)
-        candidates = objects(boxes, rows, np.ones(len(rows), np.bool_), card.score_threshold)
-        return conclude(card, transform, candidates, usable)
+        candidates = objects(card, boxes, rows, np.ones(len(rows), np.bool_))
+        return conclude(card, transform, candidates, usable, told_in_pixels=False)
 
     def _grid(self, name: str, tensor: Tensor) -> NDArray[np.float32]:
         """(anchors, height, width, 5 + classes)"""
@@ -68,7 +68,7 @@ class YoloV5Raw:
     def _places(self, grid: NDArray[np.float32], anchors: tuple[float, ...]) -> NDArray[np.float32]:
         """(rows, 5): column, line, anchor width, anchor height, stride."""
         count, height, width, _ = grid.shape
-        stride = stride_of(height, width, self._card.input.size)
+        stride = stride_of(height, width, self._card.input.network_size)
         if stride is None:
             raise ModelError(
                 f"{self._card.network}: a grid of {height}x{width} cells does not divide the input evenly",

@@ -28,7 +28,7 @@ class YoloX:
         """Score = objectness x the best class."""
         rows = self._output.rows(outputs)
         usable = finite(rows)
-        candidates = objects(rows[:, :4], rows, usable, self._card.score_threshold)
+        candidates = objects(self._card, rows[:, :4], rows, usable)
         return conclude(self._card, transform, candidates, usable)
 
 
@@ -38,7 +38,7 @@ class YoloXRaw:
     def __init__(self, card: ModelCard, outputs: tuple[TensorSpec, ...]) -> None:
         self._card = card
         self._output = _output(card, outputs)
-        grids = [_grid(*card.input.size, strides) for strides in _STRIDES]
+        grids = [_grid(*card.input.network_size, strides) for strides in _STRIDES]
         self._grids = {len(grid): grid for grid in grids}
         rows = self._output.shape[-2]
         if rows is not None:
@@ -52,13 +52,12 @@ class YoloXRaw:
         with np.errstate(over="ignore"):
             boxes = np.concatenate([rows[:, :2] + cell, np.exp(rows[:, 2:4])], axis=1) * stride
         usable = finite(rows) & finite(boxes)
-        return conclude(
-            self._card, transform, objects(boxes, rows, usable, self._card.score_threshold), usable
-        )
+        candidates = objects(self._card, boxes, rows, usable)
+        return conclude(self._card, transform, candidates, usable, told_in_pixels=False)
 
     def _grid(self, rows: int) -> NDArray[np.float32]:
         if rows not in self._grids:
-            height, width = self._card.input.size
+            height, width = self._card.input.network_size
             raise ModelError(
                 f"{self._card.network}: the output {self._output.name} has {rows} rows, "
                 f"the grids of a {height}x{width} input have {' or '.join(map(str, self._grids))}",

@@ -42,7 +42,7 @@ class YuNet:
         refuse_uneven(card, classes, objectness, places)
         cells = np.concatenate([self._cells(stride) for stride in self._strides])
         if len(cells) != len(places):
-            height, width = card.input.size
+            height, width = card.input.network_size
             raise ModelError(
                 f"{card.network}: the network answered {len(places)} rows, "
                 f"the grids of a {height}x{width} input have {len(cells)}",
@@ -53,10 +53,11 @@ class YuNet:
             boxes = np.concatenate([cells[:, :2] + places[:, :2], np.exp(places[:, 2:])], 1) * cells[:, 2:]
         usable = finite(classes) & finite(objectness) & finite(boxes.astype(np.float32))
         scores = np.sqrt(np.clip(classes, 0, 1) * np.clip(objectness, 0, 1))
-        return conclude(card, transform, best_classes(card, corners(boxes), scores, usable), usable)
+        candidates = best_classes(card, corners(boxes), scores, usable)
+        return conclude(card, transform, candidates, usable, told_in_pixels=False)
 
     def _cells(self, stride: int) -> Tensor:
         """(cells, 3): column, line, stride."""
-        height, width = self._card.input.size
+        height, width = self._card.input.network_size
         y, x = np.mgrid[: height // stride, : width // stride].reshape(2, -1)
         return np.stack([x, y, np.full(x.size, stride)], axis=1).astype(np.float32)

@@ -57,6 +57,11 @@ class InputCard:
     name: str = ""
     """The network's input that takes the picture."""
 
+    @property
+    def network_size(self) -> tuple[int, int]:
+        """height, width of the network's input, whose pixels its answers are counted in."""
+        return self.crop or self.size
+
 
 @dataclass(frozen=True, slots=True)
 class AnomalyCard:

@@ -44,7 +44,8 @@ class PictureInput:
         """
         self._any_size = any_size or (0, 0)
         height, width = self._fixed()
-        wished = self._written.crop or self._written.size or self._told.size or any_size
+        cut = self._written.crop if self._resize() == "center_crop" else None
+        wished = cut or self._written.size or self._told.size or any_size
         if wished is None:
             if height is None or width is None:
                 self._choices.wrong(
@@ -77,7 +78,8 @@ class PictureInput:
                 f"({color}, {resize}, divided by {usual.scale:g}); say `input: {{color: ..., scale: ..., "
                 "resize: ...}` in a model.yaml"
             )
-        if written.crop is not None and resize != "center_crop":
+        crop = written.crop if resize == "center_crop" else None
+        if written.crop != crop:
             self._choices.warnings.append(f"input.crop means nothing with resize: {resize}; it is not used")
         card = InputCard(
             size=size,
@@ -86,7 +88,7 @@ class PictureInput:
                 "input.interpolation", written.interpolation, None, usual.interpolation
             ),
             align=self._choices.pick("input.align", written.align, told.align, usual.align),
-            crop=self._choices.pick("input.crop", written.crop, None, self._cut(size, resize)),
+            crop=self._choices.pick("input.crop", crop, None, self._cut(size, resize)),
             graph_crop=self._choices.pick("input.graph_crop", written.graph_crop, None, None),
             tiles=self._choices.pick("input.tiles", _tiles(written), None, None),
             pad_value=self._choices.pick(
@@ -106,6 +108,10 @@ class PictureInput:
                 "say `scale: 1` and leave out mean and std",
             )
         return card
+
+    def _resize(self) -> Resize | None:
+        """None: whatever is usual, which the head tells."""
+        return self._written.resize or self._told.resize
 
     def _cut(self, size: tuple[int, int], resize: Resize) -> tuple[int, int] | None:
         """What the network takes of a picture that is resized to more than that."""

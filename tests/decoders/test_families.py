@@ -428,6 +428,29 @@ def test_grids_that_do_not_divide_the_input_are_refused() -> None:
 # NanoDet-Plus
 
 
+def test_yolo_nas_boxes_in_fractions_are_refused_and_not_found_in_one_pixel() -> None:
+    outputs = _draw_yolo_nas(np.random.default_rng(1))
+    outputs["boxes"] = outputs["boxes"] / np.array([WIDTH, HEIGHT, WIDTH, HEIGHT], np.float32)
+    with pytest.raises(ModelError, match="in fractions of the picture"):
+        _decode(_card("yolo-nas"), outputs)
+
+
+def test_yolo_nas_logits_of_which_none_is_above_one_are_refused() -> None:
+    outputs = _draw_yolo_nas(np.random.default_rng(1))
+    outputs["scores"][0, 7] = -4.2
+    with pytest.raises(ModelError, match=r"-4.2, which is no probability"):
+        _decode(_card("yolo-nas"), outputs)
+
+
+@pytest.mark.parametrize("name", ["yolov5-raw", "nanodet", "yunet"])
+def test_grids_are_those_of_the_part_that_a_centre_crop_leaves(name: str) -> None:
+    family = FAMILIES[name]
+    outputs = family.draw(np.random.default_rng(2))
+    plain = family.card
+    cut = replace(plain, input=InputCard((128, 192), resize="center_crop", crop=(HEIGHT, WIDTH)))
+    assert _found(cut, outputs) == _found(plain, outputs) != []
+
+
 def test_nanodet_plus_counts_from_the_corner_of_a_cell_and_has_four_strides() -> None:
     cells = sum(-(-HEIGHT // stride) * -(-WIDTH // stride) for stride in (8, 16, 32, 64))
     rows = np.zeros((1, cells, 35), np.float32)

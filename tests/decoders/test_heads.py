@@ -319,6 +319,60 @@ def test_a_score_that_is_no_probability_is_refused(decoder: str) -> None:
         _decode(_card(decoder), _as_tensor(decoder, rows))
 
 
+@pytest.mark.parametrize("column", [4, 5])
+@pytest.mark.parametrize("decoder", ROWS)
+def test_logits_of_which_none_is_above_one_are_refused_too(decoder: str, column: int) -> None:
+    rows = _sure_rows(decoder)
+    if decoder == "yolo-end2end":
+        rows[5, 4] = -4.2
+    elif column == 4 and decoder != "yolov8":
+        rows[5:, 4] = -4.2
+    else:
+        rows[1 if decoder != "yolov8" else 5, column - (decoder == "yolov8") :] = -4.2
+    with pytest.raises(ModelError, match=r"-4.2, which is no probability"):
+        _decode(_card(decoder), _as_tensor(decoder, rows))
+
+
+def test_rows_that_an_exporter_filled_up_with_minus_one_are_no_logits() -> None:
+    rows = _sure_rows("yolo-end2end")
+    rows[5:] = -1
+    assert len(_detections(_decode(_card("yolo-end2end"), rows[None]))) == 4
+
+
+@pytest.mark.parametrize("decoder", ["yolov8", "yolov5", "yolox", "yolo-end2end"])
+def test_boxes_in_fractions_are_refused_and_not_found_in_one_pixel(decoder: str) -> None:
+    rows = _sure_rows(decoder)
+    rows[:, :4] /= (SIZE[1], SIZE[0], SIZE[1], SIZE[0])
+    with pytest.raises(ModelError, match="in fractions of the picture"):
+        _decode(_card(decoder), _as_tensor(decoder, rows))
+
+
+@pytest.mark.parametrize("decoder", ["yolov8", "yolov5", "yolox", "yolo-end2end"])
+def test_a_tiny_box_beside_others_or_elsewhere_is_no_fraction(decoder: str) -> None:
+    rows = _sure_rows(decoder)
+    rows[3, :4] = (0.2, 0.2, 0.9, 0.9)
+    assert len(_detections(_decode(_card(decoder), _as_tensor(decoder, rows)))) == 4
+    rows[:3] = 0
+    rows[3, :4] = (40.1, 40.1, 40.9, 40.9) if decoder == "yolo-end2end" else (40.5, 40.5, 0.8, 0.8)
+    assert len(_detections(_decode(_card(decoder), _as_tensor(decoder, rows)))) == 1
+
+
+def test_a_tiny_box_that_was_worked_out_from_a_grid_is_no_fraction() -> None:
+    rows = _sure_rows("yolox-raw")
+    rows[1:4] = 0
+    rows[0, :4] = (0.06, 0.06, -2.5, -2.5)
+    assert len(_detections(_decode(_card("yolox-raw"), rows[None]))) == 1
+
+
+def test_yolox_grids_are_those_of_the_part_that_a_centre_crop_leaves() -> None:
+    tensor = _sure_rows("yolox-raw")[None]
+    cut = InputCard((128, 192), resize="center_crop", crop=SIZE)
+    plain, cropped = (
+        _detections(_decode(_card("yolox-raw", input=each), tensor)) for each in (InputCard(SIZE), cut)
+    )
+    np.testing.assert_array_equal(cropped.boxes, plain.boxes)
+
+
 @pytest.mark.parametrize("decoder", ROWS)
 def test_a_quantised_score_just_above_one_is_one(decoder: str) -> None:
     rows = _sure_rows(decoder)

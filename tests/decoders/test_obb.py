@@ -10,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from edge_infer.decoders.obb import probabilistic_iou
+from edge_infer.errors import ModelError
 from edge_infer.findings import Detections, Findings
 from edge_infer.geometry import stretch
 from tests.support.tasks import FRAME, SIZE, TRANSFORM, card, decode
@@ -145,3 +146,12 @@ def test_a_row_with_an_angle_that_is_no_number_is_dropped_and_counted() -> None:
     assert _detections(findings).labels == ("cap", "cap")
     answers["output0"][:] = math.nan
     assert decode(card("obb", "yolov8"), answers).undefined == "nan"
+
+
+@pytest.mark.parametrize("decoder", ["yolov8", "yolo-end2end"])
+def test_boxes_in_fractions_are_refused_and_not_found_in_one_pixel(decoder: str) -> None:
+    turned = np.array(ROWS)
+    turned[:, :4] /= (SIZE[1], SIZE[0], SIZE[1], SIZE[0])
+    answers = _answers(decoder, turned)
+    with pytest.raises(ModelError, match="in fractions of the picture"):
+        decode(card("obb", decoder), answers)

@@ -73,3 +73,12 @@ def test_a_row_with_a_point_that_is_no_number_is_dropped_and_counted() -> None:
 def test_a_card_that_does_not_say_how_many_points_there_are_is_refused() -> None:
     with pytest.raises(ModelError, match="how many key points"):
         decode(card("pose", "yolov8"), _answers("yolov8"))
+
+
+@pytest.mark.parametrize("decoder", ["yolov8", "yolo-end2end"])
+def test_boxes_in_fractions_are_refused_and_not_found_in_one_pixel(decoder: str) -> None:
+    answers = _answers(decoder)
+    rows = answers["output0"][0].T if decoder == "yolov8" else answers["output0"][0]
+    rows[:, :4] /= (160, 96, 160, 96)
+    with pytest.raises(ModelError, match="in fractions of the picture"):
+        decode(card("pose", decoder, keypoints=(3, 3)), answers)

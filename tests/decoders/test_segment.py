@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from edge_infer.errors import ModelError
 from edge_infer.findings import Detections, Findings
 from edge_infer.geometry import letterbox
+from edge_infer.model.card import InputCard
 from tests.support.tasks import FRAME, SIZE, TRANSFORM, card, decode
 
 COUNT = 5
@@ -164,3 +165,22 @@ def test_without_one_output_of_prototypes_it_is_refused() -> None:
         decode(card("segment", "yolov8"), answers)
     with pytest.raises(ModelError, match="rows of 12 values"):
         decode(card("segment", "yolov8", ("a", "b", "c")), _answers("yolov8"))
+
+
+def test_with_a_centre_crop_masks_lie_where_the_network_saw_them() -> None:
+    cut = InputCard((192, 256), resize="center_crop", crop=SIZE)
+    plain, cropped = (
+        _detections(decode(card("segment", "yolov8", input=picture), _answers("yolov8")))
+        for picture in (InputCard(SIZE), cut)
+    )
+    assert plain.masks is not None
+    assert cropped.masks is not None
+    for one, other in zip(plain.masks, cropped.masks, strict=True):
+        np.testing.assert_array_equal(one.on_frame(*FRAME), other.on_frame(*FRAME))
+
+
+@pytest.mark.parametrize("decoder", ["yolov8", "yolov5", "yolo-end2end"])
+def test_boxes_in_fractions_are_refused_and_not_found_in_one_pixel(decoder: str) -> None:
+    answers = _answers(decoder, np.array(BOXES) / [SIZE[1], SIZE[0], SIZE[1], SIZE[0]])
+    with pytest.raises(ModelError, match="in fractions of the picture"):
+        decode(card("segment", decoder), answers)

@@ -122,6 +122,16 @@ def test_a_crop_that_is_not_used_is_said(tmp_path: Path, raw: Path) -> None:
     assert raw.exists()
 
 
+@pytest.mark.parametrize("size", ["", "size: [320, 640], "])
+def test_a_crop_that_is_said_not_to_be_used_is_not_used(tmp_path: Path, size: str) -> None:
+    sides = ("height", "width") if size else (640, 640)
+    networks.shaped(tmp_path / "raw.onnx", {"o": (1, 7, "anchors")}, ("batch", 3, *sides))
+    text = f"decoder: yolov8\nlabels: [a, b, c]\ninput: {{{size}resize: letterbox, crop: [32, 64]}}\n"
+    card = load_model(write(tmp_path, text)).input
+    assert card.crop is None
+    assert card.network_size == card.size == ((320, 640) if size else (640, 640))
+
+
 def test_files_that_a_card_names_and_that_are_not_there_are_mistakes_of_the_card(tmp_path: Path) -> None:
     folder = write(
         tmp_path, "labels_file: names.txt\ngolden: [{image: a.png, expect: a.json}]\n", "none.onnx"
