@@ -4,7 +4,7 @@ BIN := .venv/bin
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 APT := $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 -qq
 
-.PHONY: demo test check wheel clean
+.PHONY: demo test test-release check wheel clean
 .DELETE_ON_ERROR:
 
 demo: .venv/demo.stamp          ## the whole chain with no hardware
@@ -12,6 +12,9 @@ demo: .venv/demo.stamp          ## the whole chain with no hardware
 
 test: .venv/dev.stamp .venv/debian.stamp    ## every test
 	@$(BIN)/python -m pytest
+
+test-release: .venv/dev.stamp .venv/npu/openvino/libs/npu_compile.exe   ## the bundled network through the NPU's real compiler
+	@$(BIN)/python -m pytest tests/release
 
 check: .venv/dev.stamp          ## lint, types, import directions
 	@$(BIN)/ruff check .
@@ -46,8 +49,30 @@ clean:
 # mosquitto is the tests' broker, GStreamer's RTSP server their network camera, systemd checks the unit
 DEBIAN := systemd openssl mosquitto mosquitto-clients gir1.2-gst-rtsp-server-1.0 python3-gi \
 	$(addprefix gstreamer1.0-plugins-,base good bad ugly)
-MISSING = $(filter-out $(shell dpkg-query -Wf '$${db:Status-Status}/$${Package}\n' 2>/dev/null | sed -n 's,^installed/,,p'),$(DEBIAN))
+missing = $(filter-out $(shell dpkg-query -Wf '$${db:Status-Status}/$${Package}\n' 2>/dev/null | sed -n 's,^installed/,,p'),$(1))
+install = [ -z "$(call missing,$(1))" ] || { echo "installing $(call missing,$(1)) ..." && $(APT) update && $(APT) install -y --no-install-recommends $(call missing,$(1)); }
 
 .venv/debian.stamp: Makefile .venv/bin/python
-	@[ -z "$(MISSING)" ] || { echo "installing $(MISSING) ..." && $(APT) update && $(APT) install -y --no-install-recommends $(MISSING); }
+	@$(call install,$(DEBIAN))
 	@touch $@
+
+# The NPU's compiler comes with OpenVINO's Windows wheel only; Wine runs it on amd64. tests/release finds it in .venv/npu.
+WINE := wine wine64 gcc-mingw-w64-x86-64
+# an empty Wine, without what it would ask to download
+WINE_QUIET := WINEARCH=win64 WINEDEBUG=-all WINEDLLOVERRIDES=mscoree,mshtml=
+OPENVINO = $(shell $(BIN)/python -c 'from importlib.metadata import version; print(version("openvino"))')
+
+.venv/npu.stamp: Makefile .venv/dev.stamp
+	@[ "$$(uname -m)" = x86_64 ] || { echo "the NPU compiler's programs are for x86-64, this is $$(uname -m)"; exit 1; }
+	@$(call install,$(WINE))
+	@echo "fetching the NPU compiler of OpenVINO $(OPENVINO) (85 MB on the first run) ..."
+	@rm -rf .venv/npu
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --target .venv/npu --no-deps --no-compile \
+		--platform win_amd64 --python-version 311 --only-binary=:all: openvino==$(OPENVINO)
+	@WINEPREFIX="$(CURDIR)/.venv/npu/wine" $(WINE_QUIET) wineboot --init 2>.venv/npu/wine.log || { cat .venv/npu/wine.log; exit 1; }
+	@touch $@
+
+# beside the libraries that it loads
+.venv/npu/openvino/libs/npu_compile.exe: tests/release/npu_compile.c .venv/npu.stamp
+	@x86_64-w64-mingw32-gcc -std=c11 -Wall -Wextra -Werror -I.venv/npu/openvino/include $< \
+		.venv/npu/openvino/libs/openvino_c.dll -o $@

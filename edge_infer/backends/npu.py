@@ -53,6 +53,11 @@ def compile_apart(
     core: openvino.Core, network: openvino.Model, device: str, hints: Mapping[str, str]
 ) -> openvino.CompiledModel:
     """Compile in a child, which a network may kill that the compiler cannot stand; then BackendError."""
+    return core.import_model(compile_blob(network, device, hints), device)
+
+
+def compile_blob(network: openvino.Model, device: str, hints: Mapping[str, str]) -> bytes:
+    """What the device's compiler makes of the network, in a child; BackendError where it makes nothing."""
     import openvino
 
     with tempfile.TemporaryDirectory(prefix="edge-infer-") as folder:
@@ -70,7 +75,7 @@ def compile_apart(
             ) from error
         if done.returncode != 0:
             raise BackendError(f"OpenVINO cannot compile for {device}: {_ending(done)}")
-        return core.import_model(blob.read_bytes(), device)
+        return blob.read_bytes()
 
 
 def _ending(done: subprocess.CompletedProcess[bytes]) -> str:

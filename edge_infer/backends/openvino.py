@@ -64,8 +64,7 @@ class OpenVinoBackend:
     ) -> None:
         core = _core()
         _refuse_absent(core, device)
-        network = _read(core, card)
-        picture = _fold_preprocessing(card, network)
+        network, picture = _as_compiled(core, card)
         compiled = _compile(core, card, network, device.upper(), _hints(device, precision))
         self.inputs: tuple[TensorSpec, ...] = tuple(
             picture if _is_picture(card, port) else _spec(index, port)
@@ -150,9 +149,20 @@ def npu_obstacles(card: ModelCard) -> tuple[str, ...]:
 
     ModelError where the file cannot be used, BackendError where OpenVINO is not there.
     """
-    network = _read(_core(), card)
-    _fold_preprocessing(card, network)
-    return obstacles(network)
+    return obstacles(network_as_compiled(card))
+
+
+def network_as_compiled(card: ModelCard) -> openvino.Model:
+    """The very graph that a device's compiler is given: every size fixed, uint8 NHWC pictures in.
+
+    ModelError where the file cannot be used, BackendError where OpenVINO is not there.
+    """
+    return _as_compiled(_core(), card)[0]
+
+
+def _as_compiled(core: openvino.Core, card: ModelCard) -> tuple[openvino.Model, PictureSpec]:
+    network = _read(core, card)
+    return network, _fold_preprocessing(card, network)
 
 
 def _compile(
