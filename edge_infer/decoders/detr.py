@@ -48,7 +48,7 @@ class Queries:
         scores[usable] = self._probabilities(logits[usable])
         by_class = without_background(card, scores)
         candidates = best_classes(card, to_pixels(card, corners(boxes)), by_class, usable)
-        return conclude(card, transform, candidates, usable, suppress=False, told_in_pixels=False)
+        return conclude(card, transform, candidates, usable, suppress=False, told_in="fractions")
 
     def _probabilities(self, logits: NDArray[np.float32]) -> NDArray[np.float32]:
         """A class is there or not, whatever the others are."""

@@ -40,4 +40,4 @@ class FastestDet:
         boxes = np.concatenate([middle, sigmoid(rows[:, 3:5])], axis=1)
         by_class = without_background(card, rows[:, 5:]) * rows[:, :1]
         candidates = best_classes(card, to_pixels(card, corners(boxes)), by_class, usable)
-        return conclude(card, transform, candidates, usable, told_in_pixels=False)
+        return conclude(card, transform, candidates, usable, told_in="grids")

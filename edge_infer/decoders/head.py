@@ -25,8 +25,10 @@ Layout = Literal["columns first", "rows first"]
 # a quantised sigmoid may end a little above 1
 _HIGHEST_SCORE = 1.01
 _LOWEST_SCORE = -0.01
-# boxes in fractions reach a little beyond the picture, those that are turned farther
-_FRACTIONS_END = 1.5
+# boxes in fractions reach a little beyond the picture, those that are turned or offsets in a cell farther
+_FRACTIONS_END = 4
+# no box reaches so many pictures far: pixels were read as fractions
+_FARTHEST = 20
 # every float16 by its bits: OpenCV looks a value up four times faster than numpy converts it
 _HALF = np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32)
 
@@ -144,7 +146,7 @@ def _refuse_fractions(card: ModelCard, boxes: Boxes) -> None:
     # an empty box at the corner is none of these
     if len(boxes) and np.abs(boxes).max() <= _FRACTIONS_END and (boxes != np.rint(boxes)).any():
         raise ModelError(
-            f"{card.network}: the network gives boxes in fractions of the picture, "
+            f"{card.network}: the network gives boxes in fractions of the picture or of its cells, "
             f"the decoder {card.decoder} reads pixels",
             hint="correct decoder in the model card",
         )
@@ -173,13 +175,13 @@ def conclude(
     usable: NDArray[np.bool_],
     *,
     suppress: bool = True,
-    told_in_pixels: bool = True,
+    told_in: Literal["pixels", "fractions", "grids"] = "pixels",
     warnings: tuple[str, ...] = (),
     more: More | None = None,
 ) -> Findings:
     """The best boxes, in frame pixels. ``usable``: for every row, whether it is finite.
 
-    ``told_in_pixels``: as the network itself gives them, not worked out from fractions or grids.
+    ``told_in``: what the network itself gives: pixels of its input, fractions of it, or offsets in grids.
     A box of which nothing lies in the picture (in the padding, without area) is no object: dropped.
     ModelError where a score is no probability, or all boxes are fractions where pixels should be.
     """
@@ -193,9 +195,18 @@ def conclude(
     if suppress:
         stay = nms(boxes, candidates.class_ids[order], card.nms_iou, card.max_detections)
         boxes, scores, order = boxes[stay], scores[stay], order[stay]
-    if told_in_pixels:
+    if told_in == "pixels":
         # before those in the padding go: fractions of a letterboxed picture lie there
         _refuse_fractions(card, boxes)
+    elif (
+        told_in == "fractions"
+        and len(boxes)
+        and np.abs(boxes).max() > _FARTHEST * max(card.input.network_size)
+    ):
+        raise ModelError(
+            f"{card.network}: the network gives boxes in pixels, the decoder {card.decoder} reads fractions",
+            hint="correct decoder in the model card",
+        )
     in_frame = transform.boxes_to_frame(boxes)
     real = area(in_frame) > 0
     class_ids = candidates.class_ids[order]

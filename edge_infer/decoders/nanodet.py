@@ -58,7 +58,7 @@ class NanoDet:
         boxes = np.zeros((len(sides), 4))
         boxes[found] = _boxes(points[found], self._distances(sides[found]))
         candidates = best_classes(card, boxes, by_class, usable)
-        return conclude(card, transform, candidates, usable, told_in_pixels=False)
+        return conclude(card, transform, candidates, usable, told_in="grids")
 
     def _points(self, rows: int, possible: tuple[tuple[int, ...], ...]) -> NDArray[np.float64]:
         """(rows, 3): x, y, stride."""

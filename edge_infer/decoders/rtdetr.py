@@ -70,5 +70,5 @@ class _Rows:
                 hint="correct labels or decoder in the model card",
             )
         return conclude(
-            card, transform, candidates, usable, suppress=False, warnings=warnings, told_in_pixels=False
+            card, transform, candidates, usable, suppress=False, warnings=warnings, told_in="fractions"
         )

@@ -49,5 +49,5 @@ class Ssd:
         boxes = to_pixels(card, rows[:, 3:7])
         candidates, warnings = numbered(card, boxes, rows[:, 2], rows[:, 1], usable)
         return conclude(
-            card, transform, candidates, usable, suppress=False, warnings=warnings, told_in_pixels=False
+            card, transform, candidates, usable, suppress=False, warnings=warnings, told_in="fractions"
         )

@@ -54,7 +54,7 @@ class TfDetection:
         usable = finite(rows)
         candidates, warnings = numbered(card, to_pixels(card, rows[:, :4]), rows[:, 4], rows[:, 5], usable)
         return conclude(
-            card, transform, candidates, usable, suppress=False, warnings=warnings, told_in_pixels=False
+            card, transform, candidates, usable, suppress=False, warnings=warnings, told_in="fractions"
         )
 
     def _valid(self, tensor: Tensor, most: int) -> int:

@@ -35,4 +35,4 @@ class UltraFace:
         usable = finite(boxes) & finite(scores)
         by_class = without_background(card, scores)
         candidates = best_classes(card, to_pixels(card, boxes), by_class, usable)
-        return conclude(card, transform, candidates, usable, told_in_pixels=False)
+        return conclude(card, transform, candidates, usable, told_in="fractions")

@@ -49,7 +49,7 @@ class YoloV5Raw:
         cell, anchor, stride = np.split(place[found], [2, 4], axis=1)
         boxes = np.concatenate([(rows[:, :2] * 2 - 0.5 + cell) * stride, (rows[:, 2:4] * 2) ** 2 * anchor], 1)
         candidates = objects(card, boxes, rows, np.ones(len(rows), np.bool_))
-        return conclude(card, transform, candidates, usable, told_in_pixels=False)
+        return conclude(card, transform, candidates, usable, told_in="grids")
 
     def _grid(self, name: str, tensor: Tensor) -> NDArray[np.float32]:
         """(anchors, height, width, 5 + classes)"""

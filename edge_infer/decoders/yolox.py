@@ -53,7 +53,7 @@ class YoloXRaw:
             boxes = np.concatenate([rows[:, :2] + cell, np.exp(rows[:, 2:4])], axis=1) * stride
         usable = finite(rows) & finite(boxes)
         candidates = objects(self._card, boxes, rows, usable)
-        return conclude(self._card, transform, candidates, usable, told_in_pixels=False)
+        return conclude(self._card, transform, candidates, usable, told_in="grids")
 
     def _grid(self, rows: int) -> NDArray[np.float32]:
         if rows not in self._grids:

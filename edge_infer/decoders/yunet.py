@@ -54,7 +54,7 @@ class YuNet:
         usable = finite(classes) & finite(objectness) & finite(boxes.astype(np.float32))
         scores = np.sqrt(np.clip(classes, 0, 1) * np.clip(objectness, 0, 1))
         candidates = best_classes(card, corners(boxes), scores, usable)
-        return conclude(card, transform, candidates, usable, told_in_pixels=False)
+        return conclude(card, transform, candidates, usable, told_in="grids")
 
     def _cells(self, stride: int) -> Tensor:
         """(cells, 3): column, line, stride."""

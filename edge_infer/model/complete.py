@@ -246,4 +246,7 @@ class Completion:
         if origin == "network":
             self._choices.unusable(f"its metadata names {message}", "say the right `labels:` in a model.yaml")
         key = "labels" if self._labels_file is None else "labels_file"
-        self._choices.wrong((key,), message, f"name {classes}, in the network's order")
+        hint = f"name {classes}, in the network's order"
+        if classes == names + 1 and self._choices.origins.get("task") == "default":
+            hint += ", or say `task: obb` if the last column is an angle"
+        self._choices.wrong((key,), message, hint)

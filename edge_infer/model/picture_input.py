@@ -78,6 +78,10 @@ class PictureInput:
                 f"({color}, {resize}, divided by {usual.scale:g}); say `input: {{color: ..., scale: ..., "
                 "resize: ...}` in a model.yaml"
             )
+        if scale > 1 and written.scale is None and max(written.mean or (0.0,)) > 1:
+            self._choices.warnings.append(
+                f"input.mean is subtracted after dividing by {scale:g}: numbers of 0..255 want `scale: 1`"
+            )
         crop = written.crop if resize == "center_crop" else None
         if written.crop != crop:
             self._choices.warnings.append(f"input.crop means nothing with resize: {resize}; it is not used")

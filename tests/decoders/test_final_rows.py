@@ -149,6 +149,13 @@ def test_boxes_in_fractions_are_refused_and_not_found_in_one_pixel() -> None:
         _decode(_card("yolo-end2end"), {"output0": rows})
 
 
+def test_boxes_in_pixels_are_refused_where_fractions_are_read() -> None:
+    rows = np.zeros((1, 1, 3, 7), np.float32)
+    rows[0, 0] = np.column_stack([[0, 0, 0], CLASSES + 1, SCORES, BOXES])
+    with pytest.raises(ModelError, match="boxes in pixels"):
+        _decode(_card("ssd", background="first"), {"detections": rows})
+
+
 def test_an_empty_box_at_the_corner_is_no_box_in_fractions() -> None:
     rows = np.array([[[0, 0, 0, 0, 0.9, 1]]], np.float32)
     assert _found(_decode(_card("yolo-end2end"), {"output0": rows})) == []

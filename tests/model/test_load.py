@@ -116,6 +116,18 @@ def test_a_card_beside_a_network_that_is_named_is_not_ignored_in_silence(tmp_pat
     assert not load_model(folder).warnings
 
 
+def test_a_mean_of_bytes_under_a_scale_of_255_is_questioned(tmp_path: Path, raw: Path) -> None:
+    text = "labels: [a, b, c]\ninput: {mean: [123.7, 116.3, 103.5], std: [58.4, 57.1, 57.4]"
+    assert any("scale: 1" in warning for warning in load_model(write(tmp_path, text + "}\n")).warnings)
+    assert not load_model(write(tmp_path, text + ", scale: 1}\n")).warnings
+    assert raw.exists()
+
+
+def test_one_label_too_few_may_be_an_angle(tmp_path: Path, raw: Path) -> None:
+    assert "task: obb" in mistakes(write(tmp_path, "labels: [a, b]\n"))[0]
+    assert raw.exists()
+
+
 def test_a_crop_that_is_not_used_is_said(tmp_path: Path, raw: Path) -> None:
     folder = write(tmp_path, "labels: [a, b, c]\ninput: {resize: letterbox, crop: [32, 32]}\n")
     assert any("input.crop" in warning for warning in load_model(folder).warnings)
