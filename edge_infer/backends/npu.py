@@ -60,22 +60,27 @@ def compile_blob(network: openvino.Model, device: str, hints: Mapping[str, str])
     """What the device's compiler makes of the network, in a child; BackendError where it makes nothing."""
     import openvino
 
-    with tempfile.TemporaryDirectory(prefix="edge-infer-") as folder:
-        ir, blob = Path(folder, "network.xml"), Path(folder, "network.blob")
-        openvino.save_model(network, ir, compress_to_fp16=False)
-        try:
+    try:
+        with tempfile.TemporaryDirectory(prefix="edge-infer-") as folder:
+            ir, blob = Path(folder, "network.xml"), Path(folder, "network.blob")
+            openvino.save_model(network, ir, compress_to_fp16=False)
             done = subprocess.run(
                 [*_COMMAND, str(ir), str(blob), device, json.dumps(dict(hints))],
                 stdin=subprocess.DEVNULL, capture_output=True, timeout=COMPILE_S, check=False,
             )  # fmt: skip
-        except subprocess.TimeoutExpired as error:
-            raise BackendError(
-                f"OpenVINO's compiler for {device} was not done after {COMPILE_S:g} s",
-                hint="run it on another device, or export a smaller network",
-            ) from error
-        if done.returncode != 0:
-            raise BackendError(f"OpenVINO cannot compile for {device}: {_ending(done)}")
-        return blob.read_bytes()
+            if done.returncode != 0:
+                raise BackendError(f"OpenVINO cannot compile for {device}: {_ending(done)}")
+            return blob.read_bytes()
+    except subprocess.TimeoutExpired as error:
+        raise BackendError(
+            f"OpenVINO's compiler for {device} was not done after {COMPILE_S:g} s",
+            hint="run it on another device, or export a smaller network",
+        ) from error
+    except OSError as error:
+        raise BackendError(
+            f"OpenVINO's compiler for {device} cannot be run: {error.strerror}",
+            hint=f"it needs room in {tempfile.gettempdir()} for the network twice",
+        ) from error
 
 
 def _ending(done: subprocess.CompletedProcess[bytes]) -> str:
