@@ -161,6 +161,20 @@ class Completion:
             )
             if isinstance(head, Head):
                 self._choices.origins["decoder"] = "network"
+                by_number = tell_head(
+                    outputs, size, None, self._told, background=background, inputs=inputs, anchors=anchors
+                )
+                if (
+                    head.decoder == "rtdetr"
+                    and isinstance(by_number, Unclear)
+                    and "detr" in by_number.fitting
+                ):
+                    # one label more or less, and it would be the other
+                    self._choices.origins["decoder"] = "guess"
+                    self._choices.warnings.append(
+                        "read as rtdetr because its classes are as many as the labels; where one of them "
+                        "means no object say `decoder: detr` and leave that label out"
+                    )
         else:
             self._choices.origins["decoder"] = "card"
             head = self._as_written(written, Seen(outputs, size, inputs, anchors))

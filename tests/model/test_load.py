@@ -128,6 +128,15 @@ def test_one_label_too_few_may_be_an_angle(tmp_path: Path, raw: Path) -> None:
     assert raw.exists()
 
 
+def test_detr_with_a_label_too_many_is_called_a_guess(tmp_path: Path, shared: Path) -> None:
+    network = str(shared / "cases/open/A21/model.onnx")
+    card = load_model(write(tmp_path, "labels: [red, green, blue, nothing]\n", network))
+    assert (card.decoder, card.origins["decoder"]) == ("rtdetr", "guess")
+    assert any("decoder: detr" in warning for warning in card.warnings)
+    card = load_model(write(tmp_path, "labels: [red, green, blue]\ndecoder: detr\n", network))
+    assert not card.warnings
+
+
 def test_a_crop_that_is_not_used_is_said(tmp_path: Path, raw: Path) -> None:
     folder = write(tmp_path, "labels: [a, b, c]\ninput: {resize: letterbox, crop: [32, 32]}\n")
     assert any("input.crop" in warning for warning in load_model(folder).warnings)
