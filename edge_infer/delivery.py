@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from edge_infer.frame import PartTrigger
+from edge_infer.findings import Findings
+from edge_infer.frame import Frame, PartTrigger
 from edge_infer.mqtt.publisher import Publisher
 from edge_infer.outbox import Outbox
 from edge_infer.result import Decision, Result
@@ -16,7 +17,7 @@ class Delivery:
         self._publisher = publisher
         self._prefix = prefix
 
-    def publish(self, result: Result) -> None:
+    def publish(self, result: Result, frame: Frame | None, findings: Findings | None) -> None:
         """Into the outbox; once committed also as ``last`` and in ``counts``."""
         self._outbox.put(f"{self._prefix}/{result.station}/result", result, self._committed)
 

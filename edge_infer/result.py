@@ -40,7 +40,9 @@ ReasonCode = Literal[
 SCHEMA = "result/1"
 
 
-class _Part(BaseModel):
+class Part(BaseModel):
+    """What every published message is made of: camelCase, closed, frozen, finite numbers."""
+
     model_config = ConfigDict(
         frozen=True,
         extra="forbid",
@@ -52,14 +54,18 @@ class _Part(BaseModel):
     )
 
 
-class Reason(_Part):
+def _absent_if_none() -> Any:
+    return Field(default=None, exclude_if=lambda value: value is None)
+
+
+class Reason(Part):
     """Why the decision is not OK."""
 
     code: ReasonCode
     text: str
 
 
-class RuleOutcome(_Part):
+class RuleOutcome(Part):
     """What one rule said."""
 
     name: str
@@ -68,7 +74,7 @@ class RuleOutcome(_Part):
     """What the rule measured (a count), None where it could not."""
 
 
-class DetectionContent(_Part):
+class DetectionContent(Part):
     """One object found."""
 
     type: Literal["detection"] = "detection"
@@ -78,7 +84,7 @@ class DetectionContent(_Part):
     """x1, y1, x2, y2 in pixels of the camera's frame."""
 
 
-class ClassificationContent(_Part):
+class ClassificationContent(Part):
     """How sure a classifier is of one class of the whole picture; the best ones, best first."""
 
     type: Literal["classification"] = "classification"
@@ -86,7 +92,26 @@ class ClassificationContent(_Part):
     score: float
 
 
-class AnomalyContent(_Part):
+class StoredPicture(Part):
+    """A picture in the evidence store."""
+
+    uri: str
+    """``file:`` address on the device."""
+    sha256: str
+    """Of the file."""
+    width: int
+    height: int
+    content_type: str
+
+
+class Image(StoredPicture):
+    """The frame that was judged, as the camera gave it, and what was drawn of it."""
+
+    drawn: StoredPicture | None = None
+    """With the findings drawn into it; None where nothing was judged."""
+
+
+class AnomalyContent(Part):
     """How far the whole picture is from normal."""
 
     type: Literal["anomaly"] = "anomaly"
@@ -97,12 +122,14 @@ class AnomalyContent(_Part):
     hot_box: tuple[float, float, float, float] | None
     """x1, y1, x2, y2 in pixels of the camera's frame around what is not normal; None where nothing is, and
     where the model does not say where."""
+    map: StoredPicture | None = _absent_if_none()
+    """The heat map, where it is stored as evidence."""
 
 
 Content = Annotated[DetectionContent | ClassificationContent | AnomalyContent, Field(discriminator="type")]
 
 
-class Identifier(_Part):
+class Identifier(Part):
     """OPC's id: what, which version, and the hash that proves it."""
 
     id: str
@@ -111,7 +138,7 @@ class Identifier(_Part):
     hash_algorithm: str | None = None
 
 
-class ProcessingTimes(_Part):
+class ProcessingTimes(Part):
     """When the work was done."""
 
     start_time: AwareDatetime
@@ -122,7 +149,7 @@ class ProcessingTimes(_Part):
     """Milliseconds from the start of preprocessing to the decision."""
 
 
-class ResultTrigger(_Part):
+class ResultTrigger(Part):
     """What made the frame an inspection."""
 
     type: TriggerType
@@ -132,14 +159,14 @@ class ResultTrigger(_Part):
     """The true decision, known only for a drawn scene."""
 
 
-class Device(_Part):
+class Device(Part):
     """Where the network ran. No silent fallback: both are told."""
 
     requested: str
     running: str
 
 
-class ModelIdentity(_Part):
+class ModelIdentity(Part):
     """Which network judged."""
 
     name: str
@@ -148,7 +175,7 @@ class ModelIdentity(_Part):
     """Of the network file and, behind it, of the files that hold its weights, by name."""
 
 
-class Origin(_Part):
+class Origin(Part):
     """Where the result comes from."""
 
     site: str
@@ -157,14 +184,14 @@ class Origin(_Part):
     camera: str
 
 
-class Clock(_Part):
+class Clock(Part):
     """How far the wall clock can be trusted."""
 
     synced: bool | None
     """None where the system does not say."""
 
 
-class Result(_Part):
+class Result(Part):
     """One inspection, one result, one sequence number."""
 
     schema_: Literal["result/1"] = Field(default="result/1", alias="schema")
@@ -172,7 +199,9 @@ class Result(_Part):
     """UUIDv7."""
     job_id: str
     """The trigger's id, else the result's."""
-    part_id: str | None = None
+    part_id: str | None = _absent_if_none()
+    external_recipe_id: Identifier | None = _absent_if_none()
+    """The recipe that the station ran; absent where it runs the settings under ``stations:``."""
     internal_recipe_id: Identifier
     """The station and the hash of its settings."""
     internal_configuration_id: Identifier
@@ -183,7 +212,10 @@ class Result(_Part):
     creation_time: AwareDatetime
     processing_times: ProcessingTimes | None
     """None where nothing was processed (no frame came)."""
-    has_transferable_data_on_file: Literal[False] = False
+    has_transferable_data_on_file: bool = False
+    """True where ``image`` is there."""
+    image: Image | None = _absent_if_none()
+    """The stored picture; absent where none is stored."""
     decision: Decision
     reasons: tuple[Reason, ...]
     rules: tuple[RuleOutcome, ...]
@@ -211,18 +243,14 @@ class Result(_Part):
     """Names that count; new whenever it cannot be continued."""
 
     def as_json(self) -> str:
-        """The published text: camelCase, no NaN, absent optional ids left out."""
-        return self.model_dump_json(by_alias=True, exclude=self._absent())
-
-    def _absent(self) -> set[str]:
-        return {"part_id"} if self.part_id is None else set()
+        """The published text: camelCase, no NaN, absent optional keys left out."""
+        return self.model_dump_json(by_alias=True)
 
 
 def json_schema() -> dict[str, Any]:
     """JSON Schema (2020-12) of a published result. Readers must ignore keys they do not know."""
     schema = Result.model_json_schema(by_alias=True, mode="serialization")
     _open(schema)
-    schema["required"].remove("partId")
     # what they are before the commit is nothing a subscriber sees
     for given in ("seq", "streamId"):
         del schema["properties"][given]["default"]

@@ -13,6 +13,7 @@ from typing import Protocol
 from edge_infer import clock
 from edge_infer.engine import Engine, Work
 from edge_infer.errors import EdgeInferError
+from edge_infer.findings import Findings
 from edge_infer.frame import Frame, PartTrigger
 from edge_infer.network import Inference, Network
 from edge_infer.result import Decision, Result, new_result_id
@@ -48,8 +49,8 @@ class Known:
 class Delivery(Protocol):
     """Where a station's answers go. Every method hands over at once."""
 
-    def publish(self, result: Result) -> None:
-        """A result for the outbox."""
+    def publish(self, result: Result, frame: Frame | None, findings: Findings | None) -> None:
+        """A result for the outbox; ``frame`` and ``findings`` are what it was made from."""
 
     def decide(self, result: Result) -> None:
         """Each inspection's decision, published or not: the newest is the station's state."""
@@ -356,7 +357,8 @@ class Station:
         self._standing, self._standing_s = (result, time.monotonic()) if lasting else (None, 0.0)
         self._delivery.decide(result)
         if asked is not None or self._policy.wants(verdict.decision, self._time_s):
-            self._delivery.publish(result)
+            findings = inspection.outcome.findings if isinstance(inspection.outcome, Inference) else None
+            self._delivery.publish(result, inspection.frame, findings)
         if self._line_stop and self._line_stop.add(verdict.decision):
             self._delivery.line_stop(self.identity.station, verdict.decision)
         if asked is not None and asked.part_id is not None:

@@ -59,7 +59,7 @@ class Box:
         self.accepted: list[PartTrigger] = []
         self._changed = threading.Condition()
 
-    def publish(self, result: Result) -> None:
+    def publish(self, result: Result, _frame: object, _findings: object) -> None:
         with self._changed:
             self.published.append(result)
             self._changed.notify_all()

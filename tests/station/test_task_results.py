@@ -40,7 +40,7 @@ class _Published:
     def __init__(self) -> None:
         self.results: list[Result] = []
 
-    def publish(self, result: Result) -> None:
+    def publish(self, result: Result, _frame: object, _findings: object) -> None:
         self.results.append(result)
 
     def decide(self, result: Result) -> None:
