@@ -1,0 +1,31 @@
+"""What the verbs may do to a running service."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from edge_infer.frame import Frame
+
+
+class Control(Protocol):
+    """Implemented by the composition root. Every change is stored before it is done, or not done at all."""
+
+    def select_recipe(self, station: str, recipe: str | None) -> None:
+        """Between two inspections; None: back to the settings under ``stations:``.
+
+        EdgeInferError where the station has no such recipe or the choice cannot be stored.
+        """
+
+    def set_threshold(self, station: str, rule: str | None, value: float) -> None:
+        """A count rule's ``min_score``; ``rule`` None: the anomaly threshold. Between two inspections.
+
+        EdgeInferError where there is no such rule, the value is of no effect, or it cannot be stored.
+        """
+
+    def reload(self) -> Sequence[str]:
+        """Read the configuration again and run it; what changed. ConfigError where it is wrong, EdgeInferError
+        where it needs a restart; then nothing changed."""
+
+    def newest_frame(self, station: str) -> Frame | None:
+        """The newest frame of the station's camera; None before the first one."""
