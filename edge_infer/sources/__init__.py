@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Protocol
+from typing import Annotated, Protocol, runtime_checkable
 
 from pydantic import Field
 
@@ -11,6 +11,7 @@ from edge_infer.settings import Secrets, Settings
 
 SOURCES = {
     "files": "edge_infer.sources.files:Files",
+    "gige": "edge_infer.sources.gige:Gige",
     "rtsp": "edge_infer.sources.rtsp:Rtsp",
     "synthetic": "edge_infer.sources.synthetic:Synthetic",
     "v4l2": "edge_infer.sources.v4l2:V4l2",
@@ -32,14 +33,29 @@ class Source(Protocol):
         """Give the camera back. Safe to call twice; a pending ``read`` ends soon with SourceError."""
 
 
+@runtime_checkable
+class OnDemand(Source, Protocol):
+    """A camera that takes a picture only when it is told to; ``read`` gives them all."""
+
+    def fire(self, at_s: float) -> None:
+        """Take a picture at that monotonic time, or at once if it is over. Any thread; hands over at once."""
+
+
 class SourceSettings(Settings):
     """What every camera has in the site's YAML; a source adds ``type: Literal[...]`` and its own keys."""
 
     max_age_s: Annotated[float, Field(gt=0)] = 1.0
     """A live frame older than this is never judged."""
 
-    has_line: ClassVar[bool] = False
-    """True: the camera has a line of its own (a light barrier) that ``trigger: {type: camera}`` can use."""
+    @property
+    def has_line(self) -> bool:
+        """True: the camera has a light barrier of its own that ``trigger: {type: camera}`` can use."""
+        return False
+
+    @property
+    def waits(self) -> bool:
+        """True: it takes no picture unless its line or somebody (OnDemand) asks, so silence is no trouble."""
+        return False
 
     @property
     def recorded(self) -> bool:

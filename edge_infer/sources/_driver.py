@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple, Protocol
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge_infer.errors import SourceError, SourceStalledError
-from edge_infer.frame import Frame
+from edge_infer.frame import Frame, PartTrigger
 
 log = logging.getLogger(__name__)
 
@@ -21,6 +22,10 @@ GRACE_S = 0.5
 """How much later than the driver's own limit ours ends a wait, so that the driver's better text wins."""
 CLOSE_S = 1.0
 """How long ``close`` waits for the driver to let go."""
+KEPT = 8
+"""Pictures of parts that may wait for the reader; of a part beyond them only its question does."""
+QUESTIONS = 1000
+"""Parts that may wait for the reader, with or without a picture."""
 
 
 class Capture(NamedTuple):
@@ -31,6 +36,12 @@ class Capture(NamedTuple):
     time_s: float
     """When it was taken, monotonic clock."""
     damaged: str | None = None
+    lost: int = 0
+    """Pictures of the camera that never came, between the one before and this one."""
+    kept: bool = False
+    """Somebody asked for it: it gives way to no newer one."""
+    part: bool = False
+    """The camera's own line asked for it."""
 
 
 class Driver(Protocol):
@@ -47,7 +58,8 @@ class DriverSource:
     """A Source over a driver that may hang.
 
     The thread always drains the driver, whose own buffers would hand out ever older frames, and holds only
-    the newest: a slow reader sees gaps in ``seq``, never an old frame. A driver that hangs is left behind
+    the newest: a slow reader sees gaps in ``seq``, never an old frame. Pictures that somebody asked for all
+    wait for the reader, in order. A driver that hangs is left behind
     with its thread, which closes it as soon as it comes back.
     """
 
@@ -62,7 +74,8 @@ class DriverSource:
         self._connected = False
         self._closed = False
         self._failure: Exception | None = None
-        self._newest: Frame | None = None
+        self._waiting: deque[Frame] = deque()
+        """Of frames that nobody asked for only the last."""
         self._alive_s = time.monotonic()
         self._thread = threading.Thread(target=self._run, name=f"driver-{camera}", daemon=True)
         self._thread.start()
@@ -82,13 +95,12 @@ class DriverSource:
         with self._changed:
             silence_s = self._alive_s + self._read_timeout_s + GRACE_S - time.monotonic()
             self._changed.wait_for(
-                lambda: self._closed or self._newest or self._failure, min(timeout_s, max(0.0, silence_s))
+                lambda: self._closed or self._waiting or self._failure, min(timeout_s, max(0.0, silence_s))
             )
             if self._closed:
                 raise SourceError(f"camera {self._camera} is closed")
-            if self._newest is not None:
-                frame, self._newest = self._newest, None
-                return frame
+            if self._waiting:
+                return self._waiting.popleft()
             self._raise_failure()
             silent_s = time.monotonic() - self._alive_s
         if silent_s >= self._read_timeout_s:
@@ -104,7 +116,7 @@ class DriverSource:
             if self._closed:
                 return
             self._closed = True
-            self._newest = None
+            self._waiting.clear()
             self._changed.notify_all()
         self._thread.join(CLOSE_S)
         if self._thread.is_alive():
@@ -128,7 +140,7 @@ class DriverSource:
             seq = 0
             while not self._closed:
                 if (capture := driver.capture()) is not None:
-                    seq += 1
+                    seq += 1 + capture.lost
                     self._give(capture, seq)
                 self._alive_s = time.monotonic()
         except Exception as error:  # noqa: BLE001 - nothing may be lost in this thread: the reader raises it
@@ -140,17 +152,28 @@ class DriverSource:
                 driver.close()
 
     def _give(self, capture: Capture, seq: int) -> None:
-        capture.pixels.flags.writeable = False
+        damaged, pixels = capture.damaged, capture.pixels
+        if capture.kept and len(self._waiting) >= KEPT:
+            damaged, pixels = "parts came faster than their pictures were taken over", np.zeros_like(pixels)
+        pixels.flags.writeable = False
         age_s = max(0.0, time.monotonic() - capture.time_s)
+        captured_at = datetime.now(UTC) - timedelta(seconds=age_s)
         frame = Frame(
             camera=self._camera,
             seq=seq,
-            pixels=capture.pixels,
+            pixels=pixels,
             time_s=capture.time_s,
-            captured_at=datetime.now(UTC) - timedelta(seconds=age_s),
-            damaged=capture.damaged,
+            captured_at=captured_at,
+            triggers=(PartTrigger(capture.time_s, captured_at),) if capture.part else (),
+            damaged=damaged,
         )
         with self._changed:
-            if not self._closed:
-                self._newest = frame
-                self._changed.notify_all()
+            if self._closed:
+                return
+            if not capture.kept:
+                self._waiting.clear()
+            elif len(self._waiting) >= QUESTIONS:
+                log.error("camera %s: nobody takes its pictures; one of a part is given up", self._camera)
+                return
+            self._waiting.append(frame)
+            self._changed.notify_all()

@@ -6,7 +6,7 @@ import math
 import threading
 import time
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, model_validator
 
@@ -36,8 +36,6 @@ class Synthetic(SourceSettings):
     loop: bool = False
     """Begin the recording again when it has ended; live."""
 
-    has_line: ClassVar[bool] = True
-
     @model_validator(mode="after")
     def _something_to_play(self) -> Synthetic:
         if self.frames is None and (self.loop or self.realtime):
@@ -46,6 +44,11 @@ class Synthetic(SourceSettings):
                 f"{key}: true needs frames: N, the length of the recording; without it drop {key}"
             )
         return self
+
+    @property
+    def has_line(self) -> bool:
+        """True: it draws the light barrier as well."""
+        return True
 
     @property
     def recorded(self) -> bool:

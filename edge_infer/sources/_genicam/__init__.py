@@ -1,0 +1,1 @@
+"""Cameras that speak GenICam. Loaded only when one is opened."""
