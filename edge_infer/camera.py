@@ -12,7 +12,7 @@ from typing import Literal, Protocol
 from edge_infer.errors import SourceError, SourceStalledError
 from edge_infer.frame import Frame
 from edge_infer.settings import Secrets
-from edge_infer.sources import Source, SourceSettings
+from edge_infer.sources import OnDemand, Source, SourceSettings
 
 log = logging.getLogger(__name__)
 
@@ -68,6 +68,12 @@ class Camera:
         """Open and read in its own thread."""
         self._thread.start()
 
+    def fire(self, at_s: float) -> None:
+        """Have a picture taken at that monotonic time, by a camera that takes none unless it is asked."""
+        source = self._source
+        if isinstance(source, OnDemand):
+            source.fire(at_s)
+
     def stop(self) -> None:
         """Ask the thread to end, which closes its source; does not wait."""
         self._stopping.set()
@@ -120,11 +126,14 @@ class Camera:
     def _read_all(self, source: Source) -> bool:
         """True once a recording has ended, False when asked to stop."""
         last_s = time.monotonic()
+        if self.settings.waits:
+            self._change("connected", "it waits for parts")
         while not self._stopping.is_set():
             try:
                 frame = source.read(READ_S)
             except SourceStalledError as error:
-                if time.monotonic() - last_s > self.settings.max_age_s + STALL_S:
+                silent_s = time.monotonic() - last_s
+                if not self.settings.waits and silent_s > self.settings.max_age_s + STALL_S:
                     self._change("stalled", str(error))
                 continue
             if frame is None:

@@ -66,6 +66,10 @@ class SourceStalledError(SourceError):
     """A camera that is open but gave no frame in time; it may recover by itself."""
 
 
+class SourceBusyError(SourceError):
+    """A camera that is there, but another program or host uses it."""
+
+
 class PictureError(SourceError):
     """A picture file that cannot be read: missing, empty, damaged, not a picture."""
 

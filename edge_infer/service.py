@@ -121,7 +121,9 @@ class Service:
             if not viewers:
                 log.warning("camera %s: no station uses it; it is not opened", name)
                 continue
-            self._cameras[name] = Camera(name, settings, self._secrets, viewers, self)
+            camera = self._cameras[name] = Camera(name, settings, self._secrets, viewers, self)
+            for station in viewers:
+                station.fire = camera.fire
         if self._stopping:
             return
         for engine in self._engines.values():
@@ -216,7 +218,9 @@ class Service:
         self._notifier.send(STATUS=self._status())
         stations = [one for one in self._stations.values() if one.settings.camera == camera]
         for station in stations:
-            if state == "lost":
+            if state == "connected":
+                station.recovered()
+            elif state == "lost":
                 station.trouble(Unusable("camera_lost", text))
             elif state == "stalled":
                 station.trouble(Unusable("stale", text))

@@ -113,10 +113,14 @@ def _grab(site: Site, station: str, path: Path, *, draw: bool) -> _Grabbed:
 
 def _one_frame(camera: SourceSettings, station: StationSettings) -> tuple[Frame, str | None]:
     """The first one that the station would judge. Where none comes in time: the last one, and its fault."""
+    from edge_infer.sources import OnDemand
+
     source = camera.open(station.camera, Secrets(os.environ))
     until_s = time.monotonic() + FRAME_S
     frame: Frame | None = None
     doubt: str | None = None
+    if isinstance(source, OnDemand):
+        source.fire(time.monotonic())
     try:
         while time.monotonic() < until_s:
             try:

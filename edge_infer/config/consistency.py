@@ -10,8 +10,10 @@ from edge_infer.config.pieces import Pieces
 from edge_infer.errors import EdgeInferError
 from edge_infer.model.card import ModelCard
 from edge_infer.rules.zone import Zone
+from edge_infer.sources import SourceSettings
 from edge_infer.station import StationSettings
 from edge_infer.station.settings import Region
+from edge_infer.triggers import PartTriggerSettings
 from edge_infer.yamlfile import did_you_mean, tree
 from edge_infer.yamlfile.scalars import quoted
 
@@ -25,12 +27,8 @@ def check_consistency(pieces: Pieces) -> None:
     for name in pieces.names("stations"):
         _check_names(pieces, name)
     for name, station in pieces.stations.items():
-        camera = pieces.cameras.get(station.camera)
-        if station.trigger.type == "camera" and camera is not None and not camera.has_line:
-            pieces.wrong(
-                ("stations", name, "trigger", "type"),
-                f"the camera {station.camera} has no line that could trigger; use continuous, every or mqtt",
-            )
+        if (camera := pieces.cameras.get(station.camera)) is not None:
+            _check_trigger(pieces, name, station, camera)
         _check_rules(pieces, name, station)
     _check_addresses(pieces)
     _check_topics(pieces)
@@ -38,6 +36,25 @@ def check_consistency(pieces: Pieces) -> None:
     _warn_of_case(pieces)
     if tree.find(pieces.document.root, ("evidence",)) is not None:
         pieces.warn(("evidence",), "this version does not store pictures yet", key=True)
+
+
+def _check_trigger(pieces: Pieces, name: str, station: StationSettings, camera: SourceSettings) -> None:
+    at: tree.Path = ("stations", name, "trigger")
+    trigger = station.trigger
+    parts = trigger if isinstance(trigger, PartTriggerSettings) else None
+    from_camera = parts is not None and parts.from_camera
+    if from_camera and not camera.has_line:
+        text = f"the camera {station.camera} has no line that could trigger"
+        others = "use mqtt" if camera.waits else "use continuous, every or mqtt"
+        pieces.wrong((*at, "type"), f"{text}; {others}")
+    elif parts is None and camera.waits and not camera.has_line:
+        text = f"the camera {station.camera} takes a picture only when a part asks"
+        pieces.wrong((*at, "type"), f"{text}; use mqtt, or let the camera run freely")
+    elif parts is not None and from_camera and camera.waits and parts.delay_ms:
+        text = f"the camera {station.camera} takes one picture a part, at once: there is none for later"
+        pieces.wrong(
+            (*at, "delay_ms"), f"{text}; set the delay in the camera, features: {{TriggerDelay: ...}}"
+        )
 
 
 def check_against_card(pieces: Pieces, name: str, station: StationSettings, card: ModelCard | None) -> None:

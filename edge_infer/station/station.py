@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections import OrderedDict, deque
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
@@ -80,6 +81,8 @@ class Station:
         self.settings = settings
         self.dropped = 0
         """Frames that a newer one replaced before a request was free."""
+        self.fire: Callable[[float], None] | None = None
+        """Has a picture taken at that monotonic time, where the camera takes none unless it is asked."""
         self._delivery = delivery
         self._recorded = recorded
         self._max_age_s = max_age_s
@@ -147,11 +150,19 @@ class Station:
             self._open.append(Inspection(outcome=trouble))
             self._flush()
 
+    def recovered(self) -> None:
+        """The camera is back; it need not have given a frame yet."""
+        with self._changed:
+            if self._failed is None:
+                self._trouble = self._standing = None
+
     def ask(self, trigger: PartTrigger) -> None:
         """A part asks from outside (MQTT); answered once by the first frame at or after it."""
         with self._changed:
-            self._ask(trigger)
+            waits = self._ask(trigger)
             self._flush()
+        if waits and self.fire is not None and self._parts is not None:
+            self.fire(trigger.time_s + self._parts.delay_ms / 1000)
 
     def restarted(self, trigger: PartTrigger) -> None:
         """A part asked before the service stopped and has no answer: it gets one now."""
@@ -289,7 +300,8 @@ class Station:
                     inspection.frame = frame
         self._flush()
 
-    def _ask(self, trigger: PartTrigger) -> None:
+    def _ask(self, trigger: PartTrigger) -> bool:
+        """True where it now waits for its frame."""
         inspection = Inspection(trigger=trigger, due_s=self._due(trigger.time_s))
         if self._trouble is not None:
             inspection.outcome = self._trouble
@@ -299,8 +311,9 @@ class Station:
             # at once, past those that wait: the line must know now
             inspection.outcome = Unusable("overload", f"{len(self._open)} parts wait already")
             self._publish(inspection)
-            return
+            return False
         self._open.append(inspection)
+        return inspection.outcome is None
 
     def _in_network(self) -> int:
         return sum(one.frame is not None and one.outcome is None for one in self._open)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from edge_infer.errors import SourceError
+from edge_infer.errors import SourceBusyError, SourceError
 from edge_infer.sources._driver import Capture
 from edge_infer.sources._genicam.aravis import COMPLETE, STATUS, Camera, Found, Image, find
 from edge_infer.sources._genicam.features import Features
@@ -39,6 +39,7 @@ _RESTART = 0x4000
 
 _ANSWERED = 64
 """At most so many parts are answered for one gap."""
+_NOTHING_YET = "does a firewall drop UDP, is packet_size more than the network carries? try 1400"
 _CABLE = "is it switched on, is the cable in, is it in this network?"
 
 
@@ -138,13 +139,13 @@ class Connection:
             ) from error
         raise SourceError(f"{self._label} is not there", hint=_what_is_there(found))
 
-    def _in_use(self) -> SourceError:
+    def _in_use(self) -> SourceBusyError:
         try:
             owner = self._camera.register(_CONTROLLER)
         except AravisError:
             owner = 0
         who = f" ({ipaddress.IPv4Address(owner)})" if owner else ""
-        return SourceError(
+        return SourceBusyError(
             f"{self._label} is in use by another host{who} or program",
             hint="close the viewer that has it open; after a crash it is free again within some seconds",
         )
@@ -193,7 +194,9 @@ class Connection:
         silent_s = time.monotonic() - self._came_s
         if not self._settings.waits and silent_s >= self._settings.read_timeout_s:
             self._gone = True
-            raise SourceError(f"{self._label} is lost: it sent no picture for {silent_s:.1f} s", hint=_CABLE)
+            text = f"{self._label} is lost: it sent no picture for {silent_s:.1f} s"
+            # it answered while it was set up: then it is its pictures that do not get through
+            raise SourceError(text, hint=_CABLE if self._last_s else _NOTHING_YET)
 
     def _captures(self, image: Image) -> list[Capture]:
         """The picture, and before it those that never came."""

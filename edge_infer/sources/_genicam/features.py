@@ -12,6 +12,7 @@ from edge_infer.sources._genicam.library import AravisError
 
 Value = bool | int | float | str
 
+_READ_ONLY = 0
 _TOLERANCE = 0.01
 """Cameras round exposures and rates to what their clock can do."""
 
@@ -38,6 +39,8 @@ class Features:
             )
         if kind == "other" or not self._fits(kind, value):
             self.refuse(feature, value, f"it is of kind {kind}")
+        if self._camera.device("get_feature_access_mode", feature.encode()) == _READ_ONLY:
+            self.refuse(feature, value, "it can only be read now")
         if kind in ("integer", "float"):
             self._check_range(feature, kind, float(value))
         elif kind == "enumeration" and value not in (entries := self.entries(feature)):

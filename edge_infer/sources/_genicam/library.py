@@ -98,6 +98,7 @@ _PLAIN: dict[str, tuple[Any, list[Any]]] = {
     "arv_camera_gv_set_packet_size_adjustment": (None, [PTR, c.c_int]),
     "arv_camera_is_gv_device": (c.c_int, [PTR]),
     "arv_device_get_feature": (PTR, [PTR, STR]),
+    "arv_device_get_feature_access_mode": (c.c_int, [PTR, STR]),
     "arv_device_set_register_cache_policy": (None, [PTR, c.c_int]),
     "arv_get_device_address": (STR, [c.c_uint]),
     "arv_get_device_id": (STR, [c.c_uint]),
