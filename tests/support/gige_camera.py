@@ -17,8 +17,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -57,6 +55,9 @@ class GigeCamera:
         self.address, self.serial = address, serial
         self._lock = (Path(tempfile.gettempdir()) / f"edge-infer-gige-{address}.lock").open("w")
         fcntl.flock(self._lock, fcntl.LOCK_EX)
+        if address != "127.0.0.1":
+            # one more address of the loopback interface; needs root
+            _ip("replace", address)
         self._command = [sys.executable, __file__, address, serial, *options]
         self._process = self._started()
 
@@ -106,17 +107,13 @@ class GigeCamera:
     def __exit__(self, *_: object) -> None:
         if self._process.poll() is None:
             self.kill()
+        if self.address != "127.0.0.1":
+            _ip("del", self.address)
         self._lock.close()
 
 
-@contextmanager
-def alias(address: str) -> Iterator[str]:
-    """One more address of the loopback interface, for a second camera; needs root."""
-    subprocess.run(["ip", "addr", "replace", f"{address}/32", "dev", "lo"], check=True, timeout=10)
-    try:
-        yield address
-    finally:
-        subprocess.run(["ip", "addr", "del", f"{address}/32", "dev", "lo"], check=False, timeout=10)
+def _ip(what: str, address: str) -> None:
+    subprocess.run(["ip", "addr", what, f"{address}/32", "dev", "lo"], check=True, timeout=10)
 
 
 # -- the camera's half

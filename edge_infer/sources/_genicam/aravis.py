@@ -192,6 +192,11 @@ class Camera:
             self.give_back(self._lib("arv_buffer_new_allocate", size))
         self.camera("start_acquisition")
 
+    def stop(self) -> None:
+        """Send no more images, as far as it can be told."""
+        with contextlib.suppress(AravisError):
+            self.camera("stop_acquisition")
+
     def take(self, timeout_s: float) -> int | None:
         """The oldest buffer that is done; it must be given back."""
         if timeout_s <= 0:

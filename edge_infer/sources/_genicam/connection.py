@@ -66,6 +66,8 @@ class Connection:
         try:
             if not self._camera.is_ours:
                 raise self._in_use()
+            # after a crash it may still send, and takes no new size then
+            self._camera.stop()
             features = Features(self._camera, self._label)
             set_up(features, settings, is_network=self._camera.is_network)
             self._width, self._height = features.integer("Width"), features.integer("Height")
