@@ -22,12 +22,14 @@ from edge_infer.frame import Frame
 from edge_infer.settings import Secrets
 from edge_infer.sources import Source, SourceSettings
 from edge_infer.sources.files import Files
+from edge_infer.sources.gige import Gige
 from edge_infer.sources.rtsp import Rtsp
 from edge_infer.sources.synthetic import Synthetic
+from tests.support.gige_camera import GigeCamera
 from tests.support.rtsp_camera import RtspCamera
 
 RECORDED = ["video", "folder", "drawn-recording"]
-LIVE = ["video-in-real-time", "folder-in-a-loop", "drawn", "rtsp"]
+LIVE = ["video-in-real-time", "folder-in-a-loop", "drawn", "rtsp", "gige"]
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,8 @@ class Cameras:
     folder: Path
     rtsp: RtspCamera
 
-    def settings(self, name: str) -> SourceSettings:
+    def settings(self, name: str, number: int = 1) -> SourceSettings:
+        gige = {"type": "gige", "address": f"127.0.0.{number}", "pixel_format": "Mono8", "frame_rate": 25.0}
         kinds: dict[str, SourceSettings] = {
             "video": Files(type="files", path=self.video),
             "folder": Files(type="files", path=self.folder),
@@ -47,11 +50,13 @@ class Cameras:
             "folder-in-a-loop": Files(type="files", path=self.folder, loop=True),
             "drawn": Synthetic(type="synthetic"),
             "rtsp": Rtsp(type="rtsp", url=self.rtsp.url),
+            "gige": Gige.model_validate(gige),
         }
         return kinds[name]
 
-    def open(self, name: str) -> Source:
-        return self.settings(name).open("top", Secrets({}))
+    def open(self, name: str, number: int = 1) -> Source:
+        """``number``: of two cameras where one cannot be opened twice."""
+        return self.settings(name, number).open("top", Secrets({}))
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +66,7 @@ def cameras(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         assert cv2.imwrite(str(folder / f"{number}.png"), np.full((48, 64, 3), 40 * number, np.uint8))
     assert cv2.imwrite(str(folder / "3-grey.png"), np.full((48, 64), 90, np.uint8))
     (folder / "4-damaged.jpg").write_bytes(b"\xff\xd8\xff\xe0 half a picture")
-    with RtspCamera() as rtsp:
+    with RtspCamera() as rtsp, GigeCamera(), GigeCamera("127.0.0.2", "T2"):
         yield Cameras(shared / "assets" / "videos" / "car-detection.mp4", folder, rtsp)
 
 
@@ -176,7 +181,7 @@ def test_close_ends_the_reader_and_may_be_called_again(cameras: Cameras, name: s
 @pytest.mark.parametrize("name", RECORDED + LIVE)
 def test_two_cameras_of_one_kind_do_not_disturb_each_other(cameras: Cameras, name: str) -> None:
     with closing(cameras.open(name)) as one:
-        with closing(cameras.open(name)) as other:
+        with closing(cameras.open(name, 2)) as other:
             assert next(frames(other)).seq >= 1
         assert next(frames(one)).seq >= 1
 
@@ -196,6 +201,7 @@ def test_settings_load_no_heavy_library() -> None:
     [
         (lambda: Files(type="files", path=Path("/absent.mp4")), "camera top: there is no /absent.mp4"),
         (lambda: Rtsp(type="rtsp", url="rtsp://127.0.0.1:9/s"), "camera top: rtsp://127.0.0.1:9/s refuses"),
+        (lambda: Gige(type="gige", address="127.0.0.99"), "camera top: 127.0.0.99 does not answer: "),
     ],
 )
 def test_a_camera_that_is_not_there_is_one_line_with_a_remedy(

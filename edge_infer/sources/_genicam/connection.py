@@ -332,7 +332,7 @@ def _loss_advice(settings: Gige) -> str:
     """What to do about lost packets on this machine."""
     try:
         socket.socket(socket.AF_PACKET, socket.SOCK_RAW).close()
-    except PermissionError:
+    except OSError:
         allowed = int(Path("/proc/sys/net/core/rmem_max").read_text(encoding="ascii"))
         if allowed < settings.socket_buffer:
             return (
@@ -340,6 +340,4 @@ def _loss_advice(settings: Gige) -> str:
                 f"`sudo sysctl net.core.rmem_max={settings.socket_buffer}` (now {allowed})"
             )
         return "give the service CAP_NET_RAW (AmbientCapabilities=CAP_NET_RAW), or raise packet_delay_ns"
-    except OSError:
-        pass
     return "raise packet_delay_ns; packet_size above 1500 needs jumbo frames all the way"

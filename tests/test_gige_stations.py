@@ -1,0 +1,137 @@
+"""Industrial cameras in the running service: pulled plugs, parts that ask, parts on the camera's line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.support.gige_camera import GigeCamera
+from tests.support.mosquitto import Mosquitto
+from tests.support.running import Arrived, ForeignSubscriber, Running
+from tests.support.sites import write_model
+from tests.test_run import NO_BOTTLE, RULE, ask
+
+CAMERA = {"type": "gige", "address": "127.0.0.3", "pixel_format": "Mono8", "width": 320, "height": 240}
+
+
+@contextmanager
+def service(
+    folder: Path, broker: Mosquitto, camera: dict[str, Any], stations: dict[str, dict[str, Any]]
+) -> Iterator[ForeignSubscriber]:
+    """What a subscriber hears of a service whose network finds nothing."""
+    write_model(folder / "model")
+    (folder / "password").write_text("correct horse")
+    data = {
+        "format": 1, "site": "plant1", "line": "l3", "device": "ipc7", "state_dir": "state",
+        "mqtt": {
+            "host": broker.host, "port": broker.port, "user": "edge-infer", "password": {"file": "password"}
+        },
+        "cameras": {"top": CAMERA | camera},
+        "models": {"m": {"path": "model"}},
+        "stations": {name: {"camera": "top", "model": "m"} | more for name, more in stations.items()},
+    }  # fmt: skip
+    path = folder / "site.yaml"
+    path.write_text(yaml.safe_dump(data, sort_keys=False))
+    subscriber = ForeignSubscriber(broker, "#")
+    running = Running(path)
+    try:
+        yield subscriber
+        assert running.stop() == 0, running.log
+    finally:
+        running.kill()
+        subscriber.close()
+
+
+def decisions(messages: list[Arrived]) -> list[str]:
+    """With the reason where there is no verdict."""
+    told = [one.json for one in messages]
+    return [one["decision"] + "".join(f" {each['code']}" for each in one["reasons"][:1]) for one in told]
+
+
+def become(*wanted: str) -> Callable[[Any], bool]:
+    return lambda got: decisions(list(got)) == list(wanted)
+
+
+def test_a_camera_that_loses_its_power_is_one_undefined_then_verdicts_again(
+    tmp_path: Path, mosquitto: Mosquitto
+) -> None:
+    stations = {
+        "good": {"rules": [NO_BOTTLE], "publish": "change"},
+        "bad": {"rules": [RULE], "publish": "change"},
+    }
+    with (
+        GigeCamera("127.0.0.3", "T3") as camera,
+        service(tmp_path, mosquitto, {"read_timeout_s": 1.0}, stations) as heard,
+    ):
+        heard.wait(become("OK"), "good/result")
+        camera.kill()
+        heard.wait(become("OK", "UNDEFINED camera_lost"), "good/result")
+        camera.restart()
+        heard.wait(become("OK", "UNDEFINED camera_lost", "OK"), "good/result")
+        heard.wait(lambda got: len(got) >= 3, "bad/result")
+        states = [
+            one.json["data"]["state"] for one in heard.messages("/event") if one.json["kind"] == "camera"
+        ]
+    plain = [each.split()[0] for each in decisions(heard.messages("bad/result"))]
+    assert plain == ["NOK", "UNDEFINED", "NOK"]
+    assert states == ["connected", "lost", "connected"]
+
+
+def connected(times: int) -> Callable[[Any], bool]:
+    return lambda got: sum(one.json["data"].get("state") == "connected" for one in got) == times
+
+
+def test_a_part_that_asks_is_photographed_for_itself_also_after_a_loss(
+    tmp_path: Path, mosquitto: Mosquitto
+) -> None:
+    stations = {"cap": {"rules": [NO_BOTTLE], "trigger": {"type": "mqtt", "delay_ms": 30}}}
+    with (
+        GigeCamera("127.0.0.3", "T3") as camera,
+        service(tmp_path, mosquitto, {"trigger": "software"}, stations) as heard,
+    ):
+        heard.wait(connected(1), "/event")
+        for part in range(1, 6):
+            ask(mosquitto, f'{{"partId": "A-{part}"}}')
+            heard.wait(become(*["OK"] * part), "cap/result")
+        camera.kill()
+        heard.wait(lambda got: any(one.json["data"].get("state") == "lost" for one in got), "/event")
+        ask(mosquitto, '{"partId": "B-1"}')
+        # the loss itself, and the part that asked meanwhile
+        heard.wait(become(*["OK"] * 5, *["UNDEFINED camera_lost"] * 2), "cap/result")
+        camera.restart()
+        heard.wait(connected(2), "/event")
+        ask(mosquitto, '{"partId": "C-1"}')
+        heard.wait(become(*["OK"] * 5, *["UNDEFINED camera_lost"] * 2, "OK"), "cap/result")
+        results = [one.json for one in heard.messages("cap/result")]
+    assert [one.get("partId") for one in results] == ["A-1", "A-2", "A-3", "A-4", "A-5", None, "B-1", "C-1"]
+    asked = [one for one in results if one["decision"] == "OK"]
+    assert all(one["capturedAt"] > one["trigger"]["receivedAt"] for one in asked)
+    frames = [one["frameSeq"] for one in asked[:5]]
+    assert frames == sorted(set(frames)), "each has a picture of its own"
+
+
+def test_each_part_on_the_cameras_line_has_one_result_and_a_lost_picture_is_damaged(
+    tmp_path: Path, mosquitto: Mosquitto
+) -> None:
+    stations = {"cap": {"rules": [NO_BOTTLE], "trigger": {"type": "camera"}}}
+    with (
+        GigeCamera("127.0.0.3", "T3", "--line") as camera,
+        service(tmp_path, mosquitto, {"trigger": "line", "line": "Line1"}, stations) as heard,
+    ):
+        heard.wait(connected(1), "/event")
+        for count in range(1, 4):
+            camera.pulse()
+            heard.wait(become(*["OK"] * count), "cap/result")
+        camera.lose(0.3)
+        camera.pulse()
+        heard.wait(become(*["OK"] * 3, "UNDEFINED damaged"), "cap/result")
+        camera.lose(0)
+        camera.pulse()
+        heard.wait(become(*["OK"] * 3, "UNDEFINED damaged", "OK"), "cap/result")
+        results = [one.json for one in heard.messages("cap/result")]
+    assert [one["seq"] for one in results] == [1, 2, 3, 4, 5]
+    assert {one["trigger"]["type"] for one in results} == {"camera"}
