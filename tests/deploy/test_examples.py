@@ -43,7 +43,7 @@ def test_an_example_loads_without_a_mistake_or_warning(deploy: Path, name: str) 
 def test_there_is_an_example_of_each_camera_trigger_and_backend(deploy: Path) -> None:
     sites = [example(deploy, path.name) for path in EXAMPLES]
     cameras = {type(camera).__name__ for site in sites for camera in site.cameras.values()}
-    assert cameras == {"Synthetic", "V4l2", "Rtsp", "Files"}
+    assert cameras == {"Synthetic", "V4l2", "Rtsp", "Files", "Gige"}
     triggers = {station.trigger.type for site in sites for station in site.stations.values()}
     assert triggers == {"camera", "every", "mqtt", "continuous"}
     assert {use.backend.type for site in sites for use in site.models.values()} == {"onnxruntime", "openvino"}

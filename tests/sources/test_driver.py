@@ -12,7 +12,7 @@ import pytest
 
 from edge_infer.errors import SourceError, SourceStalledError
 from edge_infer.frame import Frame
-from edge_infer.sources._driver import Capture, Driver, DriverSource
+from edge_infer.sources._driver import KEPT, Capture, Driver, DriverSource
 
 
 class Scripted:
@@ -82,6 +82,35 @@ def test_no_frame_is_given_twice(driver: Scripted) -> None:
     assert read(source).seq == 1
     with pytest.raises(SourceStalledError):
         source.read(0.05)
+
+
+def test_pictures_that_somebody_asked_for_are_all_given_in_order(driver: Scripted) -> None:
+    asked = [capture(value)._replace(kept=True, part=value != 2) for value in range(1, 5)]
+    source = connected(lambda: driver.then(*asked))
+    for _ in asked:
+        assert driver.given.acquire(timeout=5)
+    seen = [read(source) for _ in asked]
+    assert [int(frame.pixels[0, 0, 0]) for frame in seen] == [1, 2, 3, 4]
+    assert [len(frame.triggers) for frame in seen] == [1, 0, 1, 1]
+    assert seen[0].triggers[0].time_s == seen[0].time_s
+    assert seen[0].triggers[0].at == seen[0].captured_at
+
+
+def test_of_parts_that_come_too_fast_the_question_stays(driver: Scripted) -> None:
+    """Their pictures would fill the memory."""
+    asked = [capture(value)._replace(kept=True, part=True) for value in range(1, KEPT + 4)]
+    source = connected(lambda: driver.then(*asked))
+    for _ in asked:
+        assert driver.given.acquire(timeout=5)
+    seen = [read(source) for _ in asked]
+    assert [frame.damaged is not None for frame in seen] == [False] * KEPT + [True] * 3
+    assert not any(frame.pixels.any() for frame in seen[KEPT:])
+    assert all(len(frame.triggers) == 1 for frame in seen)
+
+
+def test_pictures_that_never_came_are_counted(driver: Scripted) -> None:
+    source = connected(lambda: driver.then(capture(1)._replace(lost=3)))
+    assert read(source).seq == 4
 
 
 def test_nobody_can_write_to_a_frame(driver: Scripted) -> None:
