@@ -150,7 +150,7 @@ class View:
         edges = self._points(edges).reshape(len(boxes), -1, 2)
         x1, y1, x2, y2 = self.region
         around = np.concatenate([edges.min(axis=1), edges.max(axis=1)], axis=1)
-        return np.clip(around, [x1, y1, x1, y1], [x2, y2, x2, y2])
+        return np.asarray(np.clip(around, [x1, y1, x1, y1], [x2, y2, x2, y2]), np.float64)
 
     def _box(self, box: Box) -> Box:
         x1, y1, x2, y2 = self._boxes(np.array([box]))[0].tolist()
