@@ -1,0 +1,106 @@
+"""What an event can tell: a closed list of kinds, each with its data."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Literal
+
+from pydantic import AwareDatetime
+
+from edge_infer.result import Decision, Part, ReasonCode
+
+
+class CameraChanged(Part):
+    """A camera was opened, lost, or has ended."""
+
+    camera: str
+    state: Literal["opening", "connected", "stalled", "lost", "ended", "failed"]
+    text: str
+    """Why, in words."""
+
+
+class ClientIdTakenOver(Part):
+    """Two clients use one client id and throw each other out."""
+
+    client_id: str
+    sure: bool
+    """False: the connection is lost each time soon after it is made, which looks like it."""
+
+
+class ConfigurationLoaded(Part):
+    """The service runs this configuration."""
+
+    file: str
+    sha256: str
+    """Of the file."""
+    owner: str | None
+    """Who owns the file; None where nobody knows the user."""
+    at: AwareDatetime
+
+
+class LineStop(Part):
+    """So many parts in a row were not OK that the line should stop."""
+
+    decision: Decision
+    """Of the last one."""
+
+
+class ModelFailed(Part):
+    """A model cannot run; its stations stay UNDEFINED."""
+
+    model: str
+    code: ReasonCode
+    error: str
+
+
+class OutboxDamaged(Part):
+    """The database could not be read: streams are new, what was in it was not delivered."""
+
+    set_aside: str
+    """Its new name."""
+
+
+class OutboxFull(Part):
+    """Results are given up; ``gap`` says which."""
+
+    given_up: dict[Literal["OK", "NOK", "UNDEFINED", "event"], int]
+    """How many in the first transaction that had to."""
+
+
+class OutboxInMemory(Part):
+    """The disk is full, read-only or broken: results do not survive the process, streams are new."""
+
+    why: str
+
+
+class OutboxOnDisk(Part):
+    """Results survive again."""
+
+    rows: int
+    """What waits on the disk."""
+
+
+class ResultRefused(Part):
+    """The broker refused a result (access rights, size); it is kept aside."""
+
+    topic: str
+    code: int
+    """MQTT 5 reason code."""
+    reason: str
+
+
+KINDS: MappingProxyType[str, type[Part]] = MappingProxyType(
+    {
+        "camera": CameraChanged,
+        "client_id_taken_over": ClientIdTakenOver,
+        "configuration_loaded": ConfigurationLoaded,
+        "line_stop": LineStop,
+        "model_failed": ModelFailed,
+        "outbox_damaged": OutboxDamaged,
+        "outbox_full": OutboxFull,
+        "outbox_in_memory": OutboxInMemory,
+        "outbox_on_disk": OutboxOnDisk,
+        "result_refused": ResultRefused,
+    }
+)
+"""Whoever adds an ``event(`` adds its kind here; readers ignore kinds that they do not know."""
