@@ -84,6 +84,9 @@ class ResultRefused(Part):
     """The broker refused a result (access rights, size); it is kept aside."""
 
     topic: str
+    stream_id: str
+    seq: int
+    """With the stream: which number will not come, unless it is tried again."""
     code: int
     """MQTT 5 reason code."""
     reason: str

@@ -114,7 +114,13 @@ class Storage:
         if outcome.refused:
             self.refused += 1
             if row.kind == "result":
-                why = {"topic": row.topic, "code": outcome.code, "reason": outcome.refusal}
+                why = {
+                    "topic": row.topic,
+                    "streamId": row.stream_id,
+                    "seq": row.seq,
+                    "code": outcome.code,
+                    "reason": outcome.refusal,
+                }
                 self._alarm("result_refused", why)
         self._unsettled[row.place][row.id] = replace(outcome, row=replace(row, payload=b""))
 

@@ -143,6 +143,8 @@ def test_a_refused_result_is_kept_aside_and_can_be_tried_again(tmp_path: Path) -
     outbox.delivered(second)
     assert reader.alarm("result_refused") == {
         "topic": "p/cap/result",
+        "streamId": first.stream_id,
+        "seq": 1,
         "code": 0x87,
         "reason": "Not authorized",
     }
