@@ -224,7 +224,7 @@ class Connection:
         if not self._v5:
             return None
         properties = Properties(packet)  # type: ignore[no-untyped-call]
-        properties.PayloadFormatIndicator = 1
+        properties.PayloadFormatIndicator = 1 if publication.text else 0
         properties.ContentType = publication.content_type
         if publication.user:
             properties.UserProperty = list(publication.user)

@@ -32,6 +32,8 @@ class Publication:
     """MQTT 5 user properties."""
     correlation: bytes | None = None
     """MQTT 5: whose answer this is."""
+    text: bool = True
+    """MQTT 5: the payload is UTF-8, and says so."""
 
     @property
     def size(self) -> int:

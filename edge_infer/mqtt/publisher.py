@@ -6,10 +6,12 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from edge_infer import clock
 from edge_infer.mqtt.identity import default_client_id
+from edge_infer.mqtt.images import Images
 from edge_infer.mqtt.inbox import Inbox
 from edge_infer.mqtt.messages import EVENT_SCHEMA, TEXT, Message, Publication, encode
 from edge_infer.mqtt.presence import Presence
@@ -61,11 +63,13 @@ class Publisher:
         self._wake = Wake()
         self._states = States(retain_expiring=settings.protocol == "5")
         self._inbox = Inbox(self._wake.set)
+        self._images = Images(settings.max_image_bytes)
         self._pump = Pump(
             settings,
             outbox=outbox,
             states=self._states,
             inbox=self._inbox,
+            images=self._images,
             presence=Presence(f"{prefix}/status", boot_id, version),
             wake=self._wake,
             secrets=secrets,
@@ -86,7 +90,7 @@ class Publisher:
     @property
     def stats(self) -> PumpStats:
         """Right now."""
-        return self._pump.stats
+        return replace(self._pump.stats, images=self._images.sent, images_dropped=self._images.dropped)
 
     def start(self) -> None:
         """Connect in the background and keep trying; never fails because a broker is away."""
@@ -188,6 +192,28 @@ class Publisher:
         age_s = max(0.0, (clock.now() - result.creation_time).total_seconds()) + (result.age_ms or 0) / 1000
         left_s = self._valid_s - age_s
         return left_s if left_s >= 1 else None
+
+    # -- pictures
+
+    @property
+    def image_limit(self) -> int:
+        """Bytes that a picture may have at most: `mqtt.max_image_bytes` or what the broker takes."""
+        return self._images.limit
+
+    def image(
+        self, topic: str, payload: bytes, *, content_type: str, user: tuple[tuple[str, str], ...]
+    ) -> bool:
+        """A picture, sent when nothing else is to be sent; it is not repeated after a lost connection.
+
+        False where it is not taken: larger than `image_limit`, or no broker is connected. While others wait
+        the oldest gives way. Not retained, QoS 1, binary. ValueError where nothing can be published on
+        ``topic``.
+        """
+        if not topic or any(sign in topic for sign in "+#\0"):
+            raise ValueError(f"nothing can be published on {topic!r}")
+        taken = self._images.put(Publication(topic, payload, False, None, content_type, user, text=False))
+        self._wake.set()
+        return taken
 
     # -- events and commands
 

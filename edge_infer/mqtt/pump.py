@@ -14,6 +14,7 @@ from edge_infer import clock
 from edge_infer.errors import EdgeInferError
 from edge_infer.mqtt import presence
 from edge_infer.mqtt.connection import Acknowledged, Arrived, Connected, Connection, Lost, SubscribeRefused
+from edge_infer.mqtt.images import Images
 from edge_infer.mqtt.inbox import Inbox
 from edge_infer.mqtt.messages import EVENT_SCHEMA, Publication
 from edge_infer.mqtt.presence import Presence
@@ -65,6 +66,10 @@ class PumpStats:
     """Results, events and gaps that the broker took."""
     refused: int = 0
     """Messages of any kind that it refused."""
+    images: int = 0
+    """Pictures that the broker took."""
+    images_dropped: int = 0
+    """Pictures that were not sent or not taken."""
     in_flight: int = 0
     taken_over: int = 0
     """How often another client used our id, or seemed to."""
@@ -82,6 +87,7 @@ class Pump:
         outbox: Outbox,
         states: States,
         inbox: Inbox,
+        images: Images,
         presence: Presence,
         wake: Wake,
         secrets: Secrets,
@@ -94,6 +100,7 @@ class Pump:
         self._outbox = outbox
         self._states = states
         self._inbox = inbox
+        self._images = images
         self._presence = presence
         self._wake = wake
         self._secrets = secrets
@@ -183,6 +190,7 @@ class Pump:
             # where the broker refused something, that is why it closed the connection
             self._outbox.disconnected(broken=not self._farewell and not self._told_refusals)
             self._states.reconnected()
+            self._images.disconnected()
             self._on_wire.clear()
             self._unacknowledged.clear()
             self.stats.in_flight = 0
@@ -260,6 +268,7 @@ class Pump:
             user=presence.USER,
         )
         self._outbox.connected()
+        self._images.connected(terms.maximum_packet)
         log.info(
             "connected to the broker %s:%d as %s",
             self._settings.host,
@@ -280,6 +289,8 @@ class Pump:
             else:
                 self._outbox.delivered(sent)
                 self.stats.delivered += 1
+        elif sent is not None and not sent.text:
+            self._images.answered(refused=refused)
         elif sent is not None and refused:
             self._states.refused(sent.topic, time.monotonic())
         elif sent is not None:
@@ -298,6 +309,8 @@ class Pump:
                 self._put(connection, state)
             elif self._draining() and (row := self._outbox.take()) is not None:
                 self._put(connection, _publication(row), row)
+            elif self._stop_at is None and (picture := self._images.take()) is not None:
+                self._put(connection, picture)
             else:
                 return
 
@@ -309,6 +322,8 @@ class Pump:
             why = f"larger than the {limit} bytes that the broker takes"
             if row is not None:
                 self._outbox.refused(row, TOO_LARGE, why)
+            elif not publication.text:
+                self._images.answered(refused=True)
             else:
                 self._states.refused(publication.topic, time.monotonic())
                 log.error("%s is not sent: %s", publication.topic, why)
