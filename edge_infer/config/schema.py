@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Union
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from edge_infer.backends import BACKENDS, BackendSettings
+from edge_infer.config.recipes import RecipeSettings
 from edge_infer.mqtt.settings import MqttSettings
 from edge_infer.outbox.settings import OutboxSettings
 from edge_infer.registry import resolve
@@ -57,12 +58,6 @@ class EvidenceSettings(Settings):
     """Of the OK parts every so many is kept; NOK and UNDEFINED always."""
 
 
-def _reserved(recipes: dict[str, Any]) -> dict[str, Any]:
-    if recipes:
-        raise ValueError("recipes come with a later version; write recipes: {} or leave it out")
-    return recipes
-
-
 class SiteFile(Settings):
     """The site's YAML as it is written. Paths are relative to the file."""
 
@@ -88,10 +83,8 @@ class SiteFile(Settings):
     """Which pictures are kept; this version does not store them yet."""
     outbox: OutboxSettings = OutboxSettings()
     """The durable queue that results wait in."""
-    recipes: Annotated[dict[str, Any], AfterValidator(_reserved)] = Field(
-        default_factory=dict, json_schema_extra={"maxProperties": 0}
-    )
-    """Reserved for a later version: must be empty."""
+    recipes: dict[Id, Annotated[dict[Id, RecipeSettings], Field(min_length=1)]] = Field(default_factory=dict)
+    """Named sets of station settings, by name and station, switched by command between two parts."""
 
 
 def json_schema() -> dict[str, Any]:

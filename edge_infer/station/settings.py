@@ -68,6 +68,9 @@ class StationSettings(Settings):
     """What the network sees; default the whole frame."""
     rules: tuple[CountRule, ...] = ()
     """What must hold for OK; all of them."""
+    anomaly_threshold: Annotated[float, Field(ge=0, le=1)] | None = None
+    """Anomaly models only: a part whose normalised score, 0..1, reaches it is NOK. Default: the model's own
+    threshold, which lies at 0.5."""
     confirm: Confirm | None = None
     """NOK needs k of the last n; not for triggered stations, where it would mix parts."""
     hold_s: Annotated[float, Field(ge=0)] = 0.0

@@ -129,7 +129,11 @@ stations:
 outbox:
   max_bytes: 500MB
   commit: fsync
-recipes: {}
+recipes:
+  night:
+    cap:
+      region: null
+      hold_s: 2
 """
 
 CARD = """\
