@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from edge_infer.outbox.ledger import OpenTrigger
+from edge_infer.outbox.rollover import Follower
 from edge_infer.outbox.row import rank
 from edge_infer.result import Decision, Result
 
@@ -69,13 +70,21 @@ class RetryRefused:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class FollowShifts:
+    """Somebody wants to know of shifts."""
+
+    follower: Follower
+    done: threading.Event
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Flush:
     """Somebody waits until all before it is committed."""
 
     done: threading.Event
 
 
-Awaited = NewTrigger | ResetCounts | RetryRefused | Flush
+Awaited = NewTrigger | ResetCounts | RetryRefused | FollowShifts | Flush
 Item = NewResult | NewEvent | Awaited
 
 

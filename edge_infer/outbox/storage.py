@@ -13,10 +13,11 @@ from edge_infer import clock
 from edge_infer.errors import OutboxError
 from edge_infer.outbox import gaps
 from edge_infer.outbox.folder import DiskUnusableError, Folder, damaged
-from edge_infer.outbox.ledger import Changes, Ledger
+from edge_infer.outbox.ledger import Changes, Counts, Ledger
 from edge_infer.outbox.ready import Outcome, Ready
 from edge_infer.outbox.row import Place, Row
 from edge_infer.outbox.store import Store
+from edge_infer.outbox.wish import Wish
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +51,8 @@ class Storage:
         self._told: list[Row] = []
         """Gaps that were told and are not deleted yet."""
         self._next_retry = self._next_gap = 0.0
+        self._version: int | None = None
+        """The disk's data version whose wishes are known."""
         try:
             self.disk = self._open()
         except DiskUnusableError as error:
@@ -64,6 +67,24 @@ class Storage:
         if store is None:
             raise RuntimeError("there is neither disk nor memory to write to")
         return store
+
+    @property
+    def wished(self) -> bool:
+        """Another process may have asked for something since the last transaction that looked."""
+        if self.disk is None or self.ram is not None:
+            return False
+        try:
+            return self._version != self.disk.data_version()
+        except sqlite3.Error:
+            # the transaction that follows meets the same bad disk and says so
+            return True
+
+    def wishes(self, disk: Store) -> list[tuple[int, Wish]]:
+        """Inside a transaction: what other processes ask for."""
+        found = disk.wishes(clock.now().timestamp())
+        if len(found) <= 1:
+            self._version = disk.data_version()
+        return found
 
     @property
     def stores(self) -> list[Store]:
@@ -205,6 +226,7 @@ class Storage:
             if damaged(error):
                 self._lose_disk(self.ram, error)
             return
+        self._version = None
         log.warning("the outbox is on disk again")
         self._alarm("outbox_on_disk", {"rows": disk.rows})
 
@@ -273,10 +295,10 @@ class Storage:
         """The disk could not be read at the start: add what it knew to what came since."""
         ours = Changes(dict(self._ledger.streams), dict(self._ledger.counts))
         for station, counts in ours.counts.items():
-            if station in stored.counts:
-                stored.counts[station] = stored.counts[station].joined(counts)
-            else:
-                stored.counts[station] = counts
+            before = stored.counts.get(station, Counts())
+            if before.shift.since not in (None, counts.shift.since):
+                self._ledger.untold.append((station, before.shift))
+            stored.counts[station] = before.joined(counts)
         stored.streams.update(ours.streams)
         self._ledger.apply(stored)
 

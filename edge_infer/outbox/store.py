@@ -10,39 +10,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from edge_infer.outbox.ledger import Changes, Counts, Ledger, OpenTrigger, Stream
+from edge_infer.outbox.ledger import Changes, Counts, Ledger, OpenTrigger, Stream, Tally
 from edge_infer.outbox.row import GapKey, Place, Range, Row, rank
+from edge_infer.outbox.tables import VERSION, prepare
+from edge_infer.outbox.wish import Wish
 
 log = logging.getLogger(__name__)
-
-VERSION = 1
-
-_TABLES = f"""
-BEGIN;
--- AUTOINCREMENT: an id is never used again, so a cursor over ids misses no row
-CREATE TABLE outbox (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, kind TEXT NOT NULL, topic TEXT NOT NULL, payload BLOB NOT NULL,
-    station TEXT NOT NULL, stream_id TEXT NOT NULL, seq INTEGER NOT NULL, decision TEXT NOT NULL,
-    created_s REAL NOT NULL, rank INTEGER NOT NULL, size INTEGER NOT NULL);
-CREATE INDEX outbox_rank ON outbox (rank, id, size);
-CREATE TABLE dead (
-    id INTEGER PRIMARY KEY, kind TEXT NOT NULL, topic TEXT NOT NULL, payload BLOB NOT NULL,
-    station TEXT NOT NULL, stream_id TEXT NOT NULL, seq INTEGER NOT NULL, decision TEXT NOT NULL,
-    created_s REAL NOT NULL, code INTEGER NOT NULL, refusal TEXT NOT NULL, refused_s REAL NOT NULL);
-CREATE TABLE gap (
-    topic TEXT NOT NULL, station TEXT NOT NULL, stream_id TEXT NOT NULL, reason TEXT NOT NULL,
-    first INTEGER NOT NULL, last INTEGER NOT NULL,
-    PRIMARY KEY (topic, station, stream_id, reason, first)) WITHOUT ROWID;
-CREATE TABLE stream (station TEXT PRIMARY KEY, stream_id TEXT NOT NULL, seq INTEGER NOT NULL);
-CREATE TABLE counts (
-    station TEXT PRIMARY KEY, ok INTEGER NOT NULL, nok INTEGER NOT NULL, undefined INTEGER NOT NULL,
-    since TEXT);
-CREATE TABLE open_trigger (
-    station TEXT NOT NULL, job_id TEXT NOT NULL, part_id TEXT, received_at TEXT NOT NULL,
-    PRIMARY KEY (station, job_id)) WITHOUT ROWID;
-PRAGMA user_version = {VERSION};
-COMMIT;
-"""
 
 # clocks that were not set yet say 1970; the age of such a row is not known
 _PLAUSIBLE_S = datetime(2020, 1, 1, tzinfo=UTC).timestamp()
@@ -77,8 +50,7 @@ class Store:
             db.execute("PRAGMA journal_mode = WAL")
             db.execute(f"PRAGMA synchronous = {'FULL' if fsync else 'NORMAL'}")
             db.execute("PRAGMA journal_size_limit = 16777216")
-            if version == 0:
-                db.executescript(_TABLES)
+            prepare(db, version)
             return cls(db, "disk")
         except BaseException:
             db.close()
@@ -88,7 +60,7 @@ class Store:
     def in_memory(cls) -> Store:
         """Empty; gone with the process."""
         db = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-        db.executescript(_TABLES)
+        prepare(db, 0)
         return cls(db, "ram")
 
     def close(self) -> None:
@@ -205,6 +177,15 @@ class Store:
             found.append(row)
         return found
 
+    def between(self, after: int, last: int, station: str | None, limit: int) -> list[Row]:
+        """Rows with ids above ``after`` and up to ``last``, oldest first; no payloads."""
+        records = self._db.execute(
+            "SELECT id, kind, topic, x'', station, stream_id, seq, decision, created_s FROM outbox"
+            " WHERE id > ?1 AND id <= ?2 AND (?3 IS NULL OR station = ?3) ORDER BY id LIMIT ?4",
+            (after, last, station, limit),
+        )
+        return [_row(record, self.place) for record in records]
+
     # -- refused rows
 
     def bury(self, id_: int, code: int, refusal: str, now_s: float) -> None:
@@ -218,16 +199,32 @@ class Store:
         self.refused += buried.rowcount
         self.delete([id_])
 
-    def revive(self) -> None:
-        """Every refused row waits again, behind the others."""
-        for record in self._db.execute("SELECT * FROM dead ORDER BY id").fetchall():
+    def revive(self, after: int, last: int, station: str | None, limit: int) -> tuple[int, int]:
+        """Refused rows with ids above ``after`` and up to ``last`` wait again, behind the others: how many,
+        and the highest id of them.
+        """
+        records = self._db.execute(
+            "SELECT * FROM dead"
+            " WHERE id > ?1 AND id <= ?2 AND (?3 IS NULL OR station = ?3) ORDER BY id LIMIT ?4",
+            (after, last, station, limit),
+        ).fetchall()
+        for record in records:
             self.insert(_row(record, self.place))
-        self._db.execute("DELETE FROM dead")
-        self.refused = 0
+            self.refused -= self._db.execute("DELETE FROM dead WHERE id = ?", (record[0],)).rowcount
+        return len(records), records[-1][0] if records else last
 
     def dead(self, beyond: int = 0) -> list[Row]:
         """Refused rows, newest first, without the ``beyond`` newest."""
         records = self._db.execute("SELECT * FROM dead ORDER BY id DESC LIMIT -1 OFFSET ?", (beyond,))
+        return [_row(record, self.place) for record in records]
+
+    def dead_between(self, after: int, last: int, station: str | None, limit: int) -> list[Row]:
+        """Refused rows with ids above ``after`` and up to ``last``, oldest first; no payloads."""
+        records = self._db.execute(
+            "SELECT id, kind, topic, x'', station, stream_id, seq, decision, created_s FROM dead"
+            " WHERE id > ?1 AND id <= ?2 AND (?3 IS NULL OR station = ?3) ORDER BY id LIMIT ?4",
+            (after, last, station, limit),
+        )
         return [_row(record, self.place) for record in records]
 
     def forget_dead(self, rows: Iterable[Row]) -> None:
@@ -271,11 +268,35 @@ class Store:
 
     def forget_gaps(self, row: Row) -> None:
         """They were told; one that has grown since stays."""
-        key = GapKey(row.topic, row.station, row.stream_id, row.reason)
+        key = (row.topic, row.station, row.stream_id, row.reason)
         self._db.executemany(
             "DELETE FROM gap WHERE topic = ? AND station = ? AND stream_id = ? AND reason = ?"
             " AND first = ? AND last = ?",
             [(*key, one.first, one.last) for one in row.ranges],
+        )
+
+    # -- wishes of another process
+
+    def data_version(self) -> int:
+        """Another number once another process has changed something."""
+        return int(self._db.execute("PRAGMA data_version").fetchone()[0])
+
+    def wishes(self, now_s: float) -> list[tuple[int, Wish]]:
+        """Those that wait, with their ids, oldest first; nobody waits for the others any more."""
+        self._db.execute("DELETE FROM wish WHERE until_s < ?", (now_s,))
+        found = self._db.execute(
+            "SELECT id, verb, last, station, refused, waiting FROM wish WHERE NOT answered ORDER BY id"
+        )
+        return [
+            (id_, Wish(verb, last, station, bool(refused), bool(waiting)))
+            for id_, verb, last, station, refused, waiting in found
+        ]
+
+    def note_wish(self, id_: int, *, done: int, on_wire: int, answered: bool, until_s: float) -> None:
+        """How far it is carried out; kept until then for whoever asked."""
+        self._db.execute(
+            "UPDATE wish SET done = ?, on_wire = ?, answered = ?, until_s = ? WHERE id = ?",
+            (done, on_wire, answered, until_s, id_),
         )
 
     # -- the ledger
@@ -287,11 +308,8 @@ class Store:
             [(station, one.stream_id, one.seq) for station, one in changes.streams.items()],
         )
         self._db.executemany(
-            "INSERT OR REPLACE INTO counts VALUES (?, ?, ?, ?, ?)",
-            [
-                (station, one.ok, one.nok, one.undefined, one.since.isoformat() if one.since else None)
-                for station, one in changes.counts.items()
-            ],
+            "INSERT OR REPLACE INTO counts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            [(station, *_columns(one), *_columns(one.shift)) for station, one in changes.counts.items()],
         )
         self._db.executemany(
             "INSERT OR REPLACE INTO open_trigger VALUES (?, ?, ?, ?)",
@@ -310,13 +328,20 @@ class Store:
         changes = Changes()
         for station, stream_id, seq in self._db.execute("SELECT * FROM stream"):
             changes.streams[station] = Stream(stream_id, seq)
-        for station, ok, nok, undefined, since in self._db.execute("SELECT * FROM counts"):
-            changes.counts[station] = Counts(
-                ok, nok, undefined, datetime.fromisoformat(since) if since else None
-            )
+        for station, ok, nok, undefined, since, *shift in self._db.execute("SELECT * FROM counts"):
+            in_shift = Tally(shift[0], shift[1], shift[2], _instant(shift[3]))
+            changes.counts[station] = Counts(ok, nok, undefined, _instant(since), in_shift)
         for station, job_id, part_id, received_at in self._db.execute("SELECT * FROM open_trigger"):
             changes.opened.append(OpenTrigger(station, job_id, part_id, datetime.fromisoformat(received_at)))
         return changes
+
+
+def _columns(tally: Tally) -> tuple[int, int, int, str | None]:
+    return tally.ok, tally.nok, tally.undefined, tally.since.isoformat() if tally.since else None
+
+
+def _instant(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None
 
 
 def _row(record: Sequence[Any], place: Place) -> Row:
