@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 
 from edge_infer.mqtt.messages import Publication
 
 WAITING = 4
 """Pictures that may wait; the oldest gives way."""
+PAUSE_S, LONGEST_PAUSE_S = 60.0, 3600.0
+"""A connection was lost while a picture was on the wire: no other for so long, doubled each time. On a slow
+link a picture keeps everything behind it from being heard, the sign of life too."""
 HEADROOM = 2048
 """Bytes of a packet left for what is beside the picture: topic, properties."""
 
@@ -27,6 +31,8 @@ class Images:
         self._online = False
         self._waiting: deque[Publication] = deque()
         self._on_wire = False
+        self._pause_s = PAUSE_S
+        self._not_before_s = 0.0
         self._lock = threading.Lock()
 
     @property
@@ -37,12 +43,12 @@ class Images:
         return max(0, min(self._largest, self._packet - HEADROOM))
 
     def put(self, picture: Publication) -> bool:
-        """False where it is not taken: too large, or nobody is there to send it to."""
+        """False where it is not taken: too large, or it cannot be sent now."""
         with self._lock:
             fits = len(picture.payload) <= self.limit and (
                 self._packet is None or picture.size <= self._packet
             )
-            if not fits or not self._online:
+            if not fits or not self._online or time.monotonic() < self._not_before_s:
                 self.dropped += 1
                 return False
             if len(self._waiting) >= WAITING:
@@ -62,6 +68,9 @@ class Images:
             self._online = False
             self.dropped += len(self._waiting) + self._on_wire
             self._waiting.clear()
+            if self._on_wire:
+                self._not_before_s = time.monotonic() + self._pause_s
+                self._pause_s = min(LONGEST_PAUSE_S, self._pause_s * 2)
             self._on_wire = False
 
     def take(self) -> Publication | None:
@@ -76,5 +85,6 @@ class Images:
         """The broker said what it thinks of the one on the wire."""
         with self._lock:
             self._on_wire = False
+            self._pause_s = PAUSE_S
             self.dropped += refused
             self.sent += not refused

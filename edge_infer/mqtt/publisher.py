@@ -10,14 +10,18 @@ from dataclasses import replace
 from typing import Any
 
 from edge_infer import clock
+from edge_infer.messages.counts import SCHEMA as COUNTS_SCHEMA
+from edge_infer.messages.event import EventMessage
 from edge_infer.mqtt.identity import default_client_id
 from edge_infer.mqtt.images import Images
 from edge_infer.mqtt.inbox import Inbox
-from edge_infer.mqtt.messages import EVENT_SCHEMA, TEXT, Message, Publication, encode
+from edge_infer.mqtt.messages import TEXT, Message, Publication, encode
 from edge_infer.mqtt.presence import Presence
-from edge_infer.mqtt.pump import Pump, PumpStats, Timing
+from edge_infer.mqtt.pump import Pump
+from edge_infer.mqtt.retry import Timing
 from edge_infer.mqtt.settings import MqttSettings
 from edge_infer.mqtt.states import States
+from edge_infer.mqtt.stats import PumpStats
 from edge_infer.mqtt.wake import Wake
 from edge_infer.outbox import Counts, Outbox
 from edge_infer.result import SCHEMA, Decision, Result
@@ -32,8 +36,6 @@ RESPONSES = "vision/v1/rsp/"
 LONGEST_RESPONSE_TOPIC = 256
 COUNTS_S = 1.0
 """At least so long between two ``counts`` of a station."""
-
-COUNTS_SCHEMA = "counts/1"
 
 
 class Publisher:
@@ -90,7 +92,12 @@ class Publisher:
     @property
     def stats(self) -> PumpStats:
         """Right now."""
-        return replace(self._pump.stats, images=self._images.sent, images_dropped=self._images.dropped)
+        return replace(
+            self._pump.stats,
+            images=self._images.sent,
+            images_dropped=self._images.dropped,
+            commands_dropped=self._inbox.dropped,
+        )
 
     def start(self) -> None:
         """Connect in the background and keep trying; never fails because a broker is away."""
@@ -171,16 +178,10 @@ class Publisher:
         self._wake.set()
 
     def counts(self, station: str, counts: Counts) -> None:
-        """Decisions since the reset; at most one message a second, the newest wins."""
-        payload = {
-            "OK": counts.ok,
-            "NOK": counts.nok,
-            "UNDEFINED": counts.undefined,
-            "since": counts.since.isoformat() if counts.since else None,
-        }
+        """Decisions since the reset and in this shift; at most one message a second, the newest wins."""
         self._states.put(
             f"{self._prefix}/{station}/counts",
-            encode(payload),
+            counts.message().as_json(),
             now_s=time.monotonic(),
             pause_s=COUNTS_S,
             user=(("schema", COUNTS_SCHEMA),),
@@ -219,15 +220,16 @@ class Publisher:
 
     def event(self, kind: str, data: Mapping[str, Any], station: str | None = None) -> None:
         """Something happened; kept in the outbox until the broker takes it."""
-        event = {
-            "schema": EVENT_SCHEMA,
-            "kind": kind,
-            "station": station,
-            "time": clock.now().isoformat(),
-            "bootId": self._boot_id,
-            "data": data,
-        }
-        self._outbox.put_event(f"{self._prefix}/event", encode(event))
+        self._outbox.put_event(*self.event_message(kind, data, station))
+
+    def event_message(
+        self, kind: str, data: Mapping[str, Any], station: str | None = None
+    ) -> tuple[str, bytes]:
+        """Topic and payload of an event, for whoever stores it with something else."""
+        event = EventMessage(
+            kind=kind, station=station, time=clock.now(), boot_id=self._boot_id, data=dict(data)
+        )
+        return f"{self._prefix}/event", encode(event)
 
     def subscribe(self, topic: str, handler: Callable[[Message], None]) -> None:
         """Messages on that topic, at each connection anew; retained ones are ignored.
