@@ -37,7 +37,7 @@ TICK_S = 0.02
 """How exactly deadlines are kept."""
 STOP_S = 4.5
 """A stop must be over within 5 s, whatever hangs."""
-OPENER_S, ENGINES_S, COMMIT_S, PUBLISHER_S = 0.5, 1.0, 1.2, 1.0
+OPENER_S, ENGINES_S, EVIDENCE_S, COMMIT_S, PUBLISHER_S = 0.5, 1.0, 0.4, 1.2, 1.0
 """What each step may take of it."""
 DELIVER_S = 30.0
 """After the end of a recording: how long a connected broker may take for what waits."""
@@ -69,6 +69,10 @@ class Service:
         self._engines: dict[str, Engine] = {}
         self._stations: dict[str, Station] = {}
         self._cameras: dict[str, Camera] = {}
+        if site.evidence is not None:
+            self._delivery.keep_pictures(
+                site.evidence, state_dir / "evidence", lambda name: self._stations[name].settings
+            )
         self._opener: threading.Thread | None = None
 
     def stop(self) -> None:
@@ -283,6 +287,7 @@ class Service:
         stations = list(self._stations.items())
         for _, station in stations:
             station.stop()
+        self._delivery.close(EVIDENCE_S)
         # results first to disk, then what the broker takes in the time left
         self._outbox.flush(COMMIT_S)
         self._publisher.stop(PUBLISHER_S)

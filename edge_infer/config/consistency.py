@@ -40,8 +40,6 @@ def check_consistency(pieces: Pieces) -> None:
     _check_topics(pieces)
     _warn_of_unused(pieces)
     _warn_of_case(pieces)
-    if tree.find(pieces.document.root, ("evidence",)) is not None:
-        pieces.warn(("evidence",), "this version does not store pictures yet", key=True)
 
 
 def check_against_card(

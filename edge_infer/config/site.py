@@ -12,8 +12,9 @@ from edge_infer.config.consistency import check_against_card, check_consistency,
 from edge_infer.config.pieces import take_apart
 from edge_infer.config.presence import check_files, read_cards
 from edge_infer.config.recipes import kept_keys
-from edge_infer.config.schema import EvidenceSettings, ModelUse, SiteFile
+from edge_infer.config.schema import ModelUse, SiteFile
 from edge_infer.errors import ConfigError, EdgeInferError, Mistake
+from edge_infer.evidence.settings import EvidenceSettings
 from edge_infer.model.card import ModelCard
 from edge_infer.mqtt.settings import MqttSettings
 from edge_infer.outbox.settings import OutboxSettings

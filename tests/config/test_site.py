@@ -292,7 +292,6 @@ def test_what_is_probably_not_meant_is_a_warning(tmp_path: Path) -> None:
             "the model plain drops everything below its score_threshold 0.25: this has no effect",
         ),
         ("stations.cap.rules[1].count.at_least", "at_least: 0 can never be broken"),
-        ("evidence", "this version does not store pictures yet"),
     }
 
 
