@@ -67,7 +67,7 @@ def encode_all(result: Result, scene: Scene) -> Iterator[Encoded]:
     cv2.error where a frame is larger than a JPEG can be (65,535 pixels a side).
     """
     frame, findings = scene.frame, scene.findings
-    yield _encode("raw", frame.pixels)
+    yield encode("raw", frame.pixels)
     if findings is None:
         return
     areas = scene.areas(frame.width, frame.height)
@@ -80,9 +80,9 @@ def encode_all(result: Result, scene: Scene) -> Iterator[Encoded]:
         anomaly=findings.anomaly,
     )
     caption(drawn, result.decision, _why(result))
-    yield _encode("drawn", drawn)
+    yield encode("drawn", drawn)
     if findings.anomaly is not None and findings.anomaly.heat_map is not None:
-        yield _encode("map", map_of(findings.anomaly.heat_map, frame.width, frame.height))
+        yield encode("map", map_of(findings.anomaly.heat_map, frame.width, frame.height))
 
 
 def named(result: Result, pictures: Mapping[Kind, StoredPicture]) -> Result:
@@ -117,12 +117,13 @@ def shrunk(picture: Encoded, limit: int) -> Encoded | None:
         if max(width, height) < SMALLEST or min(width, height) < 1:
             return None
         smaller = cv2.resize(pixels, (width, height), interpolation=cv2.INTER_AREA)
-        again = _encode(picture.kind, smaller, SMALLER_QUALITY)
+        again = encode(picture.kind, smaller, SMALLER_QUALITY)
         size = len(again.data)
     return again
 
 
-def _encode(kind: Kind, pixels: MatLike, quality: int = QUALITY) -> Encoded:
+def encode(kind: Kind, pixels: MatLike, quality: int = QUALITY) -> Encoded:
+    """BGR or grey pixels as a JPEG file; cv2.error where they are too many."""
     encoded, buffer = cv2.imencode(".jpg", pixels, [cv2.IMWRITE_JPEG_QUALITY, quality])
     if not encoded:
         raise cv2.error(f"a picture of {pixels.shape[1]}x{pixels.shape[0]} cannot be encoded as JPEG")

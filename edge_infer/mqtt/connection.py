@@ -32,6 +32,8 @@ CONNECT_S = 5.0
 """For TCP and again for TLS."""
 RECEIVE_MAXIMUM = 20
 """Commands that the broker may send before they are acknowledged."""
+LARGEST_PACKET = 65_536
+"""Bytes; the broker keeps larger ones from us (MQTT 5). Nothing that is listened to is nearly as large."""
 
 _TAKEN_OVER = 0x8E
 _MESSAGE_CODES = frozenset({0x87, 0x90, 0x95, 0x99, 0x9A, 0x9B})
@@ -148,6 +150,7 @@ class Connection:
         if self._v5:
             properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
             properties.ReceiveMaximum = RECEIVE_MAXIMUM
+            properties.MaximumPacketSize = LARGEST_PACKET
         try:
             self._client.connect(
                 settings.host,

@@ -10,14 +10,20 @@ from dataclasses import replace
 from typing import Any
 
 from edge_infer import clock
+from edge_infer.messages.command import SCHEMA as REPLY_SCHEMA
 from edge_infer.messages.counts import SCHEMA as COUNTS_SCHEMA
 from edge_infer.messages.event import EventMessage
+from edge_infer.messages.info import SCHEMA as INFO_SCHEMA
+from edge_infer.messages.info import InfoMessage
+from edge_infer.messages.stats import SCHEMA as STATS_SCHEMA
+from edge_infer.messages.stats import StatsMessage
 from edge_infer.mqtt.identity import default_client_id
 from edge_infer.mqtt.images import Images
 from edge_infer.mqtt.inbox import Inbox
 from edge_infer.mqtt.messages import TEXT, Message, Publication, encode
 from edge_infer.mqtt.presence import Presence
 from edge_infer.mqtt.pump import Pump
+from edge_infer.mqtt.reply_space import RESPONSES, answerable
 from edge_infer.mqtt.retry import Timing
 from edge_infer.mqtt.settings import MqttSettings
 from edge_infer.mqtt.states import States
@@ -31,9 +37,6 @@ __all__ = ["Message", "Publisher", "Timing"]
 
 log = logging.getLogger(__name__)
 
-RESPONSES = "vision/v1/rsp/"
-"""Answers go nowhere else: they are published with this device's rights, whatever the asker wrote."""
-LONGEST_RESPONSE_TOPIC = 256
 COUNTS_S = 1.0
 """At least so long between two ``counts`` of a station."""
 
@@ -188,6 +191,28 @@ class Publisher:
         )
         self._wake.set()
 
+    def info(self, info: InfoMessage) -> None:
+        """What the device is; retained, told again at each connection."""
+        self._states.put(
+            f"{self._prefix}/info",
+            encode(info),
+            now_s=time.monotonic(),
+            user=(("schema", INFO_SCHEMA),),
+        )
+        self._wake.set()
+
+    def stats_message(self, stats: StatsMessage, *, valid_s: float) -> None:
+        """How the device is doing; the newest wins, and is not sent later than ``valid_s`` from now."""
+        self._states.put(
+            f"{self._prefix}/stats",
+            encode(stats),
+            now_s=time.monotonic(),
+            valid_s=valid_s,
+            retain=False,
+            user=(("schema", STATS_SCHEMA),),
+        )
+        self._wake.set()
+
     def _left_s(self, result: Result) -> float | None:
         """How long a decision may still be believed; None where it is too old to be sent."""
         age_s = max(0.0, (clock.now() - result.creation_time).total_seconds()) + (result.age_ms or 0) / 1000
@@ -243,17 +268,14 @@ class Publisher:
         topic = message.response_topic
         if topic is None:
             return False
-        if (
-            not topic.startswith(RESPONSES)
-            or len(topic.encode()) > LONGEST_RESPONSE_TOPIC
-            or any(sign in topic for sign in "+#\0")
-        ):
+        if not answerable(topic):
             log.warning(
-                "a command on %s wants its answer on %.100r: only topics below %s are answered",
+                "a command on %s wants its answer on %.100a: only topics below %s are answered",
                 message.topic,
                 topic,
                 RESPONSES,
             )
             return False
-        self._pump.reply(Publication(topic, payload, correlation=message.correlation))
+        user = (("schema", REPLY_SCHEMA),)
+        self._pump.reply(Publication(topic, payload, user=user, correlation=message.correlation))
         return True
