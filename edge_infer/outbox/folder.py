@@ -7,6 +7,7 @@ import fcntl
 import logging
 import os
 import sqlite3
+import time
 from datetime import datetime
 from pathlib import Path
 
@@ -17,6 +18,9 @@ from edge_infer.outbox.store import NewerStoreError, Store
 log = logging.getLogger(__name__)
 
 NAME = "outbox.db"
+LOCK = "lock"
+HOLD_S = 0.5
+"""How long another process may need for a wish before it counts as a second service."""
 KEPT_ASIDE = 2
 """Damaged databases kept for a person to look at; older ones are deleted."""
 
@@ -27,6 +31,10 @@ _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 class DiskUnusableError(Exception):
     """Full, read-only or broken: work goes on without it."""
+
+
+class InUseError(OutboxError):
+    """Another process has it."""
 
 
 def damaged(error: sqlite3.Error) -> bool:
@@ -47,7 +55,7 @@ class Folder:
     def open(self) -> Store:
         """DiskUnusableError where it cannot be written, OutboxError where a person must mend it."""
         self.set_aside = None
-        self._hold()
+        self.hold()
         try:
             return self._open()
         except sqlite3.Error as error:
@@ -92,12 +100,17 @@ class Folder:
                 hint="install the newer edge-infer again, or move the file away to start an empty outbox",
             ) from error
 
-    def _hold(self) -> None:
+    def hold(self) -> None:
+        """Nobody else may open it; errors as `open`."""
         if self._lock is not None:
             return
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            lock = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            if os.geteuid() == 0:
+                # root's command must not lock the service's user out
+                owner = self.path.stat()
+                os.fchown(lock, owner.st_uid, owner.st_gid)
         except OSError as error:
             if error.errno in _DISK_TROUBLE:
                 raise DiskUnusableError(f"{self.path}: {error.strerror}") from error
@@ -105,15 +118,21 @@ class Folder:
                 f"the outbox folder {self.path} cannot be used: {error.strerror}",
                 hint="set state_dir to a folder that the service's user may write",
             ) from error
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            os.close(lock)
-            raise OutboxError(
-                f"another edge-infer uses the outbox in {self.path}",
-                hint="stop it, or give each service its own state_dir",
-            ) from error
-        self._lock = lock
+        until = time.monotonic() + HOLD_S
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                if time.monotonic() < until:
+                    time.sleep(0.02)
+                    continue
+                os.close(lock)
+                raise InUseError(
+                    f"another edge-infer uses the outbox in {self.path}",
+                    hint="stop it, or give each service its own state_dir",
+                ) from error
+            self._lock = lock
+            return
 
     def _cannot_write(self, error: sqlite3.Error) -> Exception:
         database = self.path / NAME

@@ -63,13 +63,6 @@ class ResetCounts:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RetryRefused:
-    """Somebody waits until refused messages are in the queue again."""
-
-    done: threading.Event
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class FollowShifts:
     """Somebody wants to know of shifts."""
 
@@ -84,7 +77,7 @@ class Flush:
     done: threading.Event
 
 
-Awaited = NewTrigger | ResetCounts | RetryRefused | FollowShifts | Flush
+Awaited = NewTrigger | ResetCounts | FollowShifts | Flush
 Item = NewResult | NewEvent | Awaited
 
 

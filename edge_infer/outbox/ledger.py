@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Self
 
+from edge_infer.messages.counts import CountsMessage, ShiftCounts
 from edge_infer.result import Decision
 
 
@@ -63,6 +64,17 @@ class Counts(Tally):
         same = self.shift.since in (None, later.shift.since)
         shift = self.shift.with_(later.shift) if same else later.shift
         return Counts(both.ok, both.nok, both.undefined, both.since, shift)
+
+    def message(self) -> CountsMessage:
+        """As it is published."""
+        shift = self.shift
+        return CountsMessage(
+            OK=self.ok,
+            NOK=self.nok,
+            UNDEFINED=self.undefined,
+            since=self.since,
+            shift=ShiftCounts(OK=shift.ok, NOK=shift.nok, UNDEFINED=shift.undefined, since=shift.since),
+        )
 
     def reset(self, at: datetime) -> Counts:
         """Zero since then; the shift goes on."""

@@ -23,7 +23,6 @@ from edge_infer.outbox.handover import (
     NewResult,
     NewTrigger,
     ResetCounts,
-    RetryRefused,
 )
 from edge_infer.outbox.ledger import Counts, Ledger, OpenTrigger, Tally
 from edge_infer.outbox.ready import Outcome, Ready
@@ -55,7 +54,7 @@ class OutboxStats:
     committed: int
     refused: int
     dead: int
-    """Refused messages that are kept for `retry_refused`."""
+    """Refused messages that are kept for `edge-infer outbox retry`."""
     given_up: Mapping[str, int]
     """By decision; each result of them is told on `{station}/gap`."""
     events_lost: int
@@ -157,12 +156,6 @@ class Outbox:
                 f"{what} is not stored after {timeout_s:g} s",
                 hint="the disk hangs or the service stops; see the log",
             )
-
-    def retry_refused(self, timeout_s: float = 5.0) -> None:
-        """Refused messages wait again, behind the others (an ACL was mended)."""
-        done = threading.Event()
-        self._handover.put(RetryRefused(done))
-        self._wait(done, timeout_s, "the retry of refused messages")
 
     # -- the pump's side
 

@@ -124,7 +124,7 @@ class Store:
         for record in self._db.execute(
             "SELECT * FROM outbox WHERE id > ? ORDER BY id LIMIT ?", (after, max_rows)
         ):
-            found.append(_row(record, self.place))
+            found.append(as_row(record, self.place))
             max_bytes -= len(record[3])
             if max_bytes <= 0:
                 break
@@ -155,7 +155,7 @@ class Store:
         ):
             if record[0] in sent:
                 continue
-            found.append(_row(record, self.place))
+            found.append(as_row(record, self.place))
             rows_over -= 1
             bytes_over -= size
             if rows_over <= 0 and bytes_over <= 0:
@@ -169,7 +169,7 @@ class Store:
             "SELECT id, kind, topic, x'', station, stream_id, seq, decision, created_s"
             " FROM outbox ORDER BY id"
         ):
-            row = _row(record, self.place)
+            row = as_row(record, self.place)
             if row.created_s < _PLAUSIBLE_S or row.id in sent:
                 continue
             if row.created_s >= before_s or len(found) == limit:
@@ -184,7 +184,7 @@ class Store:
             " WHERE id > ?1 AND id <= ?2 AND (?3 IS NULL OR station = ?3) ORDER BY id LIMIT ?4",
             (after, last, station, limit),
         )
-        return [_row(record, self.place) for record in records]
+        return [as_row(record, self.place) for record in records]
 
     # -- refused rows
 
@@ -209,14 +209,14 @@ class Store:
             (after, last, station, limit),
         ).fetchall()
         for record in records:
-            self.insert(_row(record, self.place))
+            self.insert(as_row(record, self.place))
             self.refused -= self._db.execute("DELETE FROM dead WHERE id = ?", (record[0],)).rowcount
         return len(records), records[-1][0] if records else last
 
     def dead(self, beyond: int = 0) -> list[Row]:
         """Refused rows, newest first, without the ``beyond`` newest."""
         records = self._db.execute("SELECT * FROM dead ORDER BY id DESC LIMIT -1 OFFSET ?", (beyond,))
-        return [_row(record, self.place) for record in records]
+        return [as_row(record, self.place) for record in records]
 
     def dead_between(self, after: int, last: int, station: str | None, limit: int) -> list[Row]:
         """Refused rows with ids above ``after`` and up to ``last``, oldest first; no payloads."""
@@ -225,7 +225,7 @@ class Store:
             " WHERE id > ?1 AND id <= ?2 AND (?3 IS NULL OR station = ?3) ORDER BY id LIMIT ?4",
             (after, last, station, limit),
         )
-        return [_row(record, self.place) for record in records]
+        return [as_row(record, self.place) for record in records]
 
     def forget_dead(self, rows: Iterable[Row]) -> None:
         """For good."""
@@ -236,7 +236,7 @@ class Store:
         """Refused rows of another store, with new ids."""
         for record in source._db.execute("SELECT * FROM dead ORDER BY id").fetchall():
             # by way of the outbox, whose ids no other refused row has
-            id_ = self.insert(_row(record, self.place))
+            id_ = self.insert(as_row(record, self.place))
             self.bury(id_, *record[9:])
 
     # -- gaps
@@ -344,7 +344,8 @@ def _instant(text: str | None) -> datetime | None:
     return datetime.fromisoformat(text) if text else None
 
 
-def _row(record: Sequence[Any], place: Place) -> Row:
+def as_row(record: Sequence[Any], place: Place) -> Row:
+    """A record of `outbox` or `dead`."""
     # the first columns of `outbox` and `dead` are the same
     id_, kind, topic, payload, station, stream_id, seq, decision, created_s = record[:9]
     return Row(kind, topic, payload, created_s, station, stream_id, seq, decision, id_, place)

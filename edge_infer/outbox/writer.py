@@ -22,7 +22,6 @@ from edge_infer.outbox.handover import (
     NewResult,
     NewTrigger,
     ResetCounts,
-    RetryRefused,
 )
 from edge_infer.outbox.ledger import Changes, Ledger
 from edge_infer.outbox.ready import Ready
@@ -232,8 +231,6 @@ class Writer:
             changes.opened.append(item.trigger)
         elif isinstance(item, ResetCounts):
             changes.counts[item.station] = self._ledger.newest(item.station, changes).reset(now)
-        elif isinstance(item, RetryRefused):
-            store.revive(0, store.last_id(), None, -1)
         elif isinstance(item, FollowShifts):
             self._rollover.follow(item.follower)
             self._rolling = True
