@@ -28,7 +28,7 @@ from edge_infer.sdnotify import Notifier
 from edge_infer.settings import Secrets
 
 if TYPE_CHECKING:
-    from edge_infer.mqtt.subscriber import Subscriber
+    from edge_infer.client import Subscriber
 
 UNATTENDED_S = 30.0
 FIRST_PART_S = 20.0
@@ -96,23 +96,27 @@ def demo(seconds: float | None, as_json: bool) -> int:
 
 
 def _listen(subscriber: Subscriber, stop: threading.Event, end: float, *, as_json: bool) -> dict[str, int]:
+    from edge_infer.client import Result
+
     count: Counter[str] = Counter()
     first_by = time.monotonic() + FIRST_PART_S
     while not stop.is_set() and time.monotonic() < end:
-        payload = subscriber.next(0.1)
-        if payload is None:
+        message = subscriber.next(0.1)
+        if message is None:
             if not count and time.monotonic() > first_by:
                 raise EdgeInferError(
                     f"no part was judged within {FIRST_PART_S:.0f} s",
                     hint="run `edge-infer demo` again on a less busy machine; the log above says more",
                 )
             continue
-        result = json.loads(payload)
+        if not isinstance(message, Result):
+            continue
+        result = message.raw
         truth = result["trigger"].get("truth")
         count["parts"] += 1
         count[result["decision"].lower()] += 1
         count["agreed"] += result["decision"] == truth
-        click.echo(payload.decode() if as_json else _line(result, truth))
+        click.echo(json.dumps(result, ensure_ascii=False) if as_json else _line(result, truth))
     return {key: count[key] for key in ("parts", "agreed", "ok", "nok", "undefined")}
 
 
@@ -197,10 +201,7 @@ def _service(folder: Path, models: Path, port: int, stop: threading.Event) -> It
 
 @contextmanager
 def _subscriber(port: int) -> Iterator[Subscriber]:
-    from edge_infer.mqtt.subscriber import Subscriber
+    from edge_infer.client import Broker, Subscriber
 
-    subscriber = Subscriber(port, "vision/v1/demo/bottling/demo/+/result")
-    try:
+    with Subscriber(Broker("127.0.0.1", port), "vision/v1/demo/bottling/demo", keep_s=0) as subscriber:
         yield subscriber
-    finally:
-        subscriber.close()
