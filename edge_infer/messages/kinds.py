@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import AwareDatetime
 
+from edge_infer.messages.counts import ShiftCounts
 from edge_infer.result import Decision, Part, ReasonCode
 
 
@@ -17,6 +18,16 @@ class CameraChanged(Part):
     state: Literal["opening", "connected", "stalled", "lost", "ended", "failed"]
     text: str
     """Why, in words."""
+
+
+class CertificateExpires(Part):
+    """A certificate has expired or soon will; told at each start and then at most once a day."""
+
+    whose: Literal["device", "ca", "broker"]
+    subject: str
+    not_after: AwareDatetime
+    days_left: float
+    """Negative where it has expired."""
 
 
 class ClientIdTakenOver(Part):
@@ -92,9 +103,23 @@ class ResultRefused(Part):
     reason: str
 
 
+class ShiftEnded(ShiftCounts):
+    """A station's shift is over; each result is in exactly one. Times with no result have zeros."""
+
+    until: AwareDatetime
+    """When it ended."""
+
+
+class StreamsRenewed(Part):
+    """Numbers that were given may be forgotten, so no stream goes on: the last results may be lost."""
+
+    why: str
+
+
 KINDS: MappingProxyType[str, type[Part]] = MappingProxyType(
     {
         "camera": CameraChanged,
+        "certificate_expires": CertificateExpires,
         "client_id_taken_over": ClientIdTakenOver,
         "configuration_loaded": ConfigurationLoaded,
         "line_stop": LineStop,
@@ -104,6 +129,8 @@ KINDS: MappingProxyType[str, type[Part]] = MappingProxyType(
         "outbox_in_memory": OutboxInMemory,
         "outbox_on_disk": OutboxOnDisk,
         "result_refused": ResultRefused,
+        "shift_ended": ShiftEnded,
+        "streams_renewed": StreamsRenewed,
     }
 )
 """Whoever adds an ``event(`` adds its kind here; readers ignore kinds that they do not know."""

@@ -201,7 +201,7 @@ class Publisher:
         )
         self._wake.set()
 
-    def stats_message(self, stats: StatsMessage, *, valid_s: float) -> None:
+    def report(self, stats: StatsMessage, *, valid_s: float) -> None:
         """How the device is doing; the newest wins, and is not sent later than ``valid_s`` from now."""
         self._states.put(
             f"{self._prefix}/stats",

@@ -155,6 +155,9 @@ class States:
             kept = True if retain is None else retain
             return Publication(state.topic, state.payload, kept, None, state.content_type, state.user)
         left_s = state.until_s - now_s
+        if retain is False:
+            # nobody finds it later, so it needs no word about how long it holds
+            return Publication(state.topic, state.payload, False, int(left_s), state.content_type, state.user)
         until = (clock.now() + timedelta(seconds=left_s)).isoformat()
         payload = state.payload
         if state.content_type == JSON:

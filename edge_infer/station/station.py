@@ -22,6 +22,7 @@ from edge_infer.rules.line_stop import LineStopCounter
 from edge_infer.rules.publish import PublishPolicy
 from edge_infer.station.identity import Identity
 from edge_infer.station.inspection import Inspection, Unusable
+from edge_infer.station.meter import Meter
 from edge_infer.station.settings import StationSettings
 from edge_infer.triggers import PartTriggerSettings
 
@@ -80,6 +81,7 @@ class Station:
         self.settings = settings
         self.dropped = 0
         """Frames that a newer one replaced before a request was free."""
+        self.meter = Meter()
         self._delivery = delivery
         self._recorded = recorded
         self._max_age_s = max_age_s
@@ -355,6 +357,7 @@ class Station:
             self._time_s = inspection.frame.time_s
         lasting = asked is None and inspection.outcome is self._trouble
         self._standing, self._standing_s = (result, time.monotonic()) if lasting else (None, 0.0)
+        self.meter.count(result)
         self._delivery.decide(result)
         if asked is not None or self._policy.wants(verdict.decision, self._time_s):
             findings = inspection.outcome.findings if isinstance(inspection.outcome, Inference) else None
