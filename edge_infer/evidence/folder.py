@@ -66,8 +66,8 @@ def taken_s(name: str) -> float:
 
 
 def cost(size: int) -> int:
-    """Bytes on disk of a file of that size."""
-    return -(-size // BLOCK) * BLOCK
+    """Bytes on disk of a file of that size, never 0."""
+    return max(1, -(-size // BLOCK)) * BLOCK
 
 
 class Folder:

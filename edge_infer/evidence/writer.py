@@ -67,6 +67,7 @@ class Writer:
         self._closing = False
         self._abandoned = False
         self._changed = threading.Condition()
+        self._counting = False
         self._next_count_s = 0.0
         self._retry_s = 0.0
         self._failed_sizes: list[int] = []
@@ -136,9 +137,10 @@ class Writer:
 
     def _take(self) -> Named | None:
         with self._changed:
-            wait_s = min(self._next_count_s, self._retry_s if not self._health.well else float("inf"))
             if not self._waiting and not self._closing:
-                self._changed.wait(max(PAUSE_S, wait_s - time.monotonic()))
+                next_s = self._next_count_s if self._health.well else self._retry_s
+                wait_s = next_s - time.monotonic()
+                self._changed.wait(PAUSE_S if self._counting else max(PAUSE_S, wait_s))
             self._in_hand = self._waiting.popleft() if self._waiting else None
             if self._in_hand is not None:
                 self._waiting_bytes -= sum(self._in_hand.sizes)
@@ -167,13 +169,11 @@ class Writer:
         now_s = time.monotonic()
         if not self._health.well and now_s >= self._retry_s:
             self._retry()
+        elif self._counting:
+            self._counting = self._budget.count() or self._budget.delete_old(clock.now().timestamp())
         elif now_s >= self._next_count_s:
             self._budget.start_count()
-            self._next_count_s = float("-inf")
-        if self._next_count_s == float("-inf"):
-            more = self._budget.count() or self._budget.delete_old(clock.now().timestamp())
-            if not more:
-                self._next_count_s = now_s + SWEEP_S
+            self._counting, self._next_count_s = True, now_s + SWEEP_S
 
     def _retry(self) -> None:
         """As the pictures that failed would be written, with some room more: no flicker at the limit."""
@@ -191,8 +191,8 @@ class Writer:
     def _failed(self, error: OSError | NoRoomError, sizes: list[int]) -> None:
         self._failed_sizes = sizes
         self._retry_s = time.monotonic() + RETRY_S
-        # what a broken disk holds is counted again when it is mended
-        self._next_count_s = self._retry_s
+        # what a broken disk holds is counted when it is mended
+        self._counting, self._next_count_s = False, self._retry_s
         self._health.fail(_text(error))
 
     def _lost(self, named: Named, kinds: list[Kind], why: str) -> None:
