@@ -238,7 +238,8 @@ class Connection:
         tls = self._settings.tls
         if tls is not None and tls.cert is None:
             return "; does it want a certificate (tls.cert, tls.key)?"
-        return '; does it speak MQTT 5? else set protocol: "3.1.1"' if self._v5 else ""
+        other = "3.1.1" if self._v5 else "5"
+        return f'; does it speak MQTT {self._settings.protocol}? else set protocol: "{other}"'
 
     def _other_protocol(self) -> str:
         other = "3.1.1" if self._v5 else "5"
