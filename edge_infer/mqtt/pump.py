@@ -31,7 +31,7 @@ WINDOW = 20
 """Messages on the wire without PUBACK; the broker may allow fewer."""
 REFUSALS = 100
 """Topics that are remembered as refused."""
-REPLIES = 100
+REPLIES = 500
 """Answers to commands that may wait; the oldest is dropped."""
 FAREWELL_S = 0.5
 """Kept of the time for stopping, to say `stopped`."""

@@ -36,6 +36,8 @@ QUEUES: dict[Work, int] = {"parts": 256, "changes": 16, "pictures": 4, "question
 """Requests of each kind that may wait; the next one is told `busy`."""
 PARTS_PER_MINUTE = 12_000
 """No inspection line is as fast; a flood is."""
+TOLD = 200
+"""Characters of a text in the audit."""
 CLOSE_S = 0.3
 """For what is in hand at a stop."""
 
@@ -169,8 +171,8 @@ class Commands:
             part=command.verb == PART,
             detail={
                 "request": command.parameters,
-                "correlationId": command.correlation_text,
-                "message": answer.message[:200],
+                "correlationId": (command.correlation_text or "")[:TOLD] or None,
+                "message": answer.message[:TOLD],
                 **({"dup": True} if dup else {}),
             },
         )
@@ -188,7 +190,7 @@ class Commands:
         )
         self._reach.publisher.respond(
             replace(command.message, response_topic=topic),
-            encode(reply.model_dump(mode="json", by_alias=True)),
+            encode(reply),
         )
 
 
