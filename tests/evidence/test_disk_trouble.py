@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from edge_infer.evidence import writer
-from edge_infer.evidence.records import HOLD_S
 from tests.support.evidence import Mounted, Store, ext4, lay, pictures, scene, tmpfs, until
 from tests.support.results import result
 
@@ -114,11 +113,11 @@ def test_a_folder_that_may_not_be_written_is_told_at_the_start(tmp_path: Path) -
     store.close()
 
 
-def test_a_disk_that_hangs_delays_no_record_and_is_told(disk: Disk) -> None:
+def test_a_disk_that_hangs_delays_no_record_and_is_told(disk: Disk, hold_s: float) -> None:
     frozen = disk("ext4")
     store = Store(frozen.path / "evidence")
     store.offer(2)
-    until(lambda: store.evidence.stored == 2)
+    until(lambda: store.evidence.stored + store.evidence.dropped == 2)
     frozen.freeze()
     handed_s, recorded_s = [], []
     until_s = time.monotonic() + 1.0
@@ -134,11 +133,11 @@ def test_a_disk_that_hangs_delays_no_record_and_is_told(disk: Disk) -> None:
     # the disk answers after a second; this machine is busy with other things too
     assert sorted(handed_s)[sent // 2] < 0.005
     assert max(handed_s) < 0.3
-    assert max(recorded_s) < HOLD_S + 0.3
+    assert max(recorded_s) < hold_s + 0.3
     until(lambda: store.told("evidence_stopped"))
-    assert "hangs" in store.told("evidence_stopped")[0]["why"]
+    assert "does not take them" in store.told("evidence_stopped")[0]["why"]
     named = [one for one in store.records if one.image]
-    assert 2 < len(named) < 2 + sent
+    assert 0 < len(named) < 2 + sent
     frozen.thaw()
     # what was named before anybody could know is stored after all
     until(lambda: store.evidence.stored == len(named))
