@@ -13,6 +13,7 @@ from edge_infer.evidence.settings import EvidenceSettings
 from edge_infer.mqtt.settings import MqttSettings
 from edge_infer.outbox.settings import OutboxSettings
 from edge_infer.registry import resolve
+from edge_infer.remote.settings import CommandSettings
 from edge_infer.settings import FormatOne, Id, Settings, SitePath
 from edge_infer.sources import SOURCES, SourceSettings
 from edge_infer.station import StationSettings
@@ -71,6 +72,8 @@ class SiteFile(Settings):
     """Which pictures of results are kept; without it none is."""
     outbox: OutboxSettings = OutboxSettings()
     """The durable queue that results wait in."""
+    commands: CommandSettings = CommandSettings()
+    """What may be asked of the device over MQTT; default nothing."""
     recipes: dict[Id, Annotated[dict[Id, RecipeSettings], Field(min_length=1)]] = Field(default_factory=dict)
     """Named sets of station settings, by name and station, switched by command between two parts."""
 
