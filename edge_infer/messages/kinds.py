@@ -49,6 +49,27 @@ class ConfigurationLoaded(Part):
     at: AwareDatetime
 
 
+class EvidenceLost(Part):
+    """Pictures that a result names do not exist: the disk did not take them."""
+
+    result_id: str
+    pictures: tuple[Literal["raw", "drawn", "map"], ...]
+    why: str
+
+
+class EvidenceResumed(Part):
+    """Pictures are stored again."""
+
+    dropped: int
+    """Results since the start that should have pictures and have none."""
+
+
+class EvidenceStopped(Part):
+    """No pictures are stored, results go on without: the disk is full, read-only, slow or broken."""
+
+    why: str
+
+
 class LineStop(Part):
     """So many parts in a row were not OK that the line should stop."""
 
@@ -122,6 +143,9 @@ KINDS: MappingProxyType[str, type[Part]] = MappingProxyType(
         "certificate_expires": CertificateExpires,
         "client_id_taken_over": ClientIdTakenOver,
         "configuration_loaded": ConfigurationLoaded,
+        "evidence_lost": EvidenceLost,
+        "evidence_resumed": EvidenceResumed,
+        "evidence_stopped": EvidenceStopped,
         "line_stop": LineStop,
         "model_failed": ModelFailed,
         "outbox_damaged": OutboxDamaged,
