@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -33,26 +32,24 @@ class Delivery:
         self._publisher = publisher
         self._prefix = prefix
         self._evidence: Evidence | None = None
-        self._settings_of: Callable[[str], StationSettings] | None = None
         self._too_large_told = False
 
-    def keep_pictures(
-        self, settings: EvidenceSettings, folder: Path, settings_of: Callable[[str], StationSettings]
-    ) -> None:
-        """Before the first result. ``settings_of`` a station: what its zones and region are now."""
-        self._settings_of = settings_of
+    def keep_pictures(self, settings: EvidenceSettings, folder: Path) -> None:
+        """Before the first result."""
         self._evidence = Evidence(
             settings, folder, record=self._record, alarm=self._publisher.event, publish=self._picture
         )
 
-    def publish(self, result: Result, frame: Frame | None, findings: Findings | None) -> None:
+    def publish(
+        self, result: Result, frame: Frame | None, findings: Findings | None, settings: StationSettings
+    ) -> None:
         """Into the outbox; once committed also as ``last`` and in ``counts``."""
-        if self._evidence is None or self._settings_of is None:
+        if self._evidence is None:
             self._record(result)
         elif frame is None:
             self._evidence.offer(result, None)
         else:
-            areas = partial(_areas, self._settings_of(result.station))
+            areas = partial(_areas, settings)
             self._evidence.offer(result, Scene(frame, findings, areas))
 
     def decide(self, result: Result) -> None:

@@ -39,7 +39,7 @@ class Jobs:
 
     def __init__(self, station: Station, outbox: Outbox, publisher: Publisher, prefix: str) -> None:
         self._station = station
-        self._name = station.identity.station
+        self._name = station.name
         self._outbox = outbox
         self._publisher = publisher
         self._topic = f"{prefix}/{self._name}/cmd/start_single_job"

@@ -81,7 +81,7 @@ def check_against_card(
                 (*at, "zone" if rule.zone is not None else "min_area_px"),
                 f"the model {station.model} judges the whole picture, it does not say where",
             )
-        if has_no_effect(rule.count.min_score, card):
+        if rule.count.min_score > 0 and drops_all_below(card, rule.count.min_score):
             score = place.of((*at, "count", "min_score"))
             if score is not None:
                 pieces.warn(
@@ -91,9 +91,9 @@ def check_against_card(
                 )
 
 
-def has_no_effect(min_score: float, card: ModelCard) -> bool:
-    """Whether the model drops everything that the rule would: 0 is nothing that somebody wrote."""
-    return 0 < min_score < card.score_threshold and card.task != "classify"
+def drops_all_below(card: ModelCard, min_score: float) -> bool:
+    """Whether the model drops everything that the rule would, and more."""
+    return min_score < card.score_threshold and card.task != "classify"
 
 
 def device_name(written: str | None) -> str:

@@ -38,6 +38,14 @@ class ClientIdTakenOver(Part):
     """False: the connection is lost each time soon after it is made, which looks like it."""
 
 
+class ChoicesDamaged(Part):
+    """What was selected by command could not be read; stations with recipes stay UNDEFINED until one is."""
+
+    set_aside: str
+    """The file's new name."""
+    why: str
+
+
 class ConfigurationLoaded(Part):
     """The service runs this configuration."""
 
@@ -47,6 +55,18 @@ class ConfigurationLoaded(Part):
     owner: str | None
     """Who owns the file; None where nobody knows the user."""
     at: AwareDatetime
+    changed: tuple[str, ...]
+    """The keys under ``stations:`` and ``recipes:`` that a reload changed."""
+    by: str | None
+    """Who asked for the reload; None at the start."""
+
+
+class ConfigurationRefused(Part):
+    """A reload changed nothing: the file is wrong, or what changed needs a restart."""
+
+    file: str
+    mistakes: tuple[str, ...]
+    by: str
 
 
 class EvidenceLost(Part):
@@ -112,6 +132,16 @@ class OutboxOnDisk(Part):
     """What waits on the disk."""
 
 
+class RecipeSelected(Part):
+    """The station runs it from its next inspection on."""
+
+    recipe: str | None
+    """None: the settings under ``stations:``."""
+    before: str | None
+    by: str
+    """Who asked."""
+
+
 class ResultRefused(Part):
     """The broker refused a result (access rights, size); it is kept aside."""
 
@@ -137,12 +167,34 @@ class StreamsRenewed(Part):
     why: str
 
 
+class ThresholdChanged(Part):
+    """The station judges by it from its next inspection on."""
+
+    rule: str | None
+    """Whose ``min_score``; None: the anomaly threshold."""
+    value: float
+    before: float | None
+    """None: the model's own."""
+    by: str
+    """Who asked."""
+
+
+class ThresholdDropped(Part):
+    """It was set by command for what the configuration does not have any more."""
+
+    rule: str | None
+    """None: the anomaly threshold."""
+    value: float
+
+
 KINDS: MappingProxyType[str, type[Part]] = MappingProxyType(
     {
         "camera": CameraChanged,
         "certificate_expires": CertificateExpires,
+        "choices_damaged": ChoicesDamaged,
         "client_id_taken_over": ClientIdTakenOver,
         "configuration_loaded": ConfigurationLoaded,
+        "configuration_refused": ConfigurationRefused,
         "evidence_lost": EvidenceLost,
         "evidence_resumed": EvidenceResumed,
         "evidence_stopped": EvidenceStopped,
@@ -152,9 +204,12 @@ KINDS: MappingProxyType[str, type[Part]] = MappingProxyType(
         "outbox_full": OutboxFull,
         "outbox_in_memory": OutboxInMemory,
         "outbox_on_disk": OutboxOnDisk,
+        "recipe_selected": RecipeSelected,
         "result_refused": ResultRefused,
         "shift_ended": ShiftEnded,
         "streams_renewed": StreamsRenewed,
+        "threshold_changed": ThresholdChanged,
+        "threshold_dropped": ThresholdDropped,
     }
 )
 """Whoever adds an ``event(`` adds its kind here; readers ignore kinds that they do not know."""
