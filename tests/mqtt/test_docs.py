@@ -8,6 +8,8 @@ from typing import Any
 import jsonschema
 import pytest
 
+from edge_infer.messages.info import InfoMessage
+from edge_infer.messages.stats import StatsMessage
 from edge_infer.result import json_schema
 from tests.support.mosquitto import Mosquitto
 from tests.support.publishers import PREFIX, Device, device
@@ -47,6 +49,13 @@ def test_the_documentation_shows_what_is_sent(name: str, mosquitto: Mosquitto, t
     for key, shown in example.items():
         if key not in ("data", "station") and message[key] is not None:
             assert isinstance(message[key], type(shown)), key
+
+
+def test_info_and_stats_in_the_documentation_fit_their_models() -> None:
+    for name, model in (("info", InfoMessage), ("stats", StatsMessage)):
+        shown = _example(name)
+        read = model.model_validate(shown)
+        assert json.loads(read.model_dump_json(by_alias=True)).keys() == shown.keys()
 
 
 def test_every_topic_that_is_sent_is_documented(mosquitto: Mosquitto, tmp_path: Path) -> None:
