@@ -54,11 +54,11 @@ class Storage:
         self._version: int | None = None
         """The disk's data version whose wishes are known."""
         try:
-            self.disk = self._open()
+            self.disk, stored = self._open()
         except DiskUnusableError as error:
             self._enter_ram(str(error))
         else:
-            ledger.apply(self.disk.load())
+            ledger.apply(stored)
 
     @property
     def current(self) -> Store:
@@ -207,14 +207,14 @@ class Storage:
             return
         self._next_retry = time.monotonic() + RETRY_S
         try:
-            disk = self.disk or self._open()
+            if self.disk is None:
+                self.disk, stored = self._open()
+                self._join(stored)
+                self._cursor["disk"] = 0
+            disk = self.disk
         except (DiskUnusableError, OutboxError) as error:
             log.debug("the outbox stays in memory: %s", error)
             return
-        if self.disk is None:
-            self._join(disk.load())
-            self._cursor["disk"] = 0
-            self.disk = disk
         try:
             # what was delivered makes room on a full disk
             with disk.transaction():
@@ -302,12 +302,26 @@ class Storage:
         stored.streams.update(ours.streams)
         self._ledger.apply(stored)
 
-    def _open(self) -> Store:
+    def _open(self) -> tuple[Store, Changes]:
+        """The disk's store and what it knows; a damaged one is set aside."""
         disk = self._folder.open()
-        self._ready.committed("disk", disk.last_id(), late=True)
         if self._folder.set_aside is not None:
             self._say_set_aside()
-        return disk
+        try:
+            stored = disk.load()
+        except sqlite3.Error as error:
+            disk.close()
+            if not damaged(error):
+                raise DiskUnusableError(str(error)) from error
+            self._folder.put_aside(str(error))
+            self._say_set_aside()
+            disk = self._folder.open()
+            stored = Changes()
+        if disk.renewed is not None:
+            log.error("the streams of all stations are new: %s", disk.renewed)
+            self._alarm("streams_renewed", {"why": disk.renewed})
+        self._ready.committed("disk", disk.last_id(), late=True)
+        return disk, stored
 
     def _say_set_aside(self) -> None:
         self._alarm("outbox_damaged", {"setAside": str(self._folder.set_aside)})

@@ -10,6 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from edge_infer import clock
+from edge_infer.outbox import wal
 from edge_infer.outbox.ledger import Changes, Counts, Ledger, OpenTrigger, Stream, Tally
 from edge_infer.outbox.row import GapKey, Place, Range, Row, rank
 from edge_infer.outbox.tables import VERSION, prepare
@@ -36,12 +38,17 @@ class Store:
         """Their size."""
         self.refused = 0
         """Rows that the broker refused."""
+        self.renewed: str | None = None
+        """Why the streams could not be continued."""
+        self._opening: tuple[str, bool] | None = None
+        """To be noted with the next transaction."""
         self._db = connection
         self._recount()
 
     @classmethod
     def on_disk(cls, path: Path, *, fsync: bool) -> Store:
         """Opened or created. NewerStoreError where this program cannot know its tables."""
+        existed = path.exists()
         db = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
         try:
             version = db.execute("PRAGMA user_version").fetchone()[0]
@@ -50,8 +57,16 @@ class Store:
             db.execute("PRAGMA journal_mode = WAL")
             db.execute(f"PRAGMA synchronous = {'FULL' if fsync else 'NORMAL'}")
             db.execute("PRAGMA journal_size_limit = 16777216")
+            log = path.with_name(path.name + "-wal")
+            logged = log.exists() and log.stat().st_size > 0
+            # SQLite has read the log by now: so many frames of it
+            frames = _frames(db)
             prepare(db, version)
-            return cls(db, "disk")
+            store = cls(db, "disk")
+            damaged = frames is not None and wal.damaged(log, frames)
+            emptied = existed and version == 0
+            store._take_over(fsync=fsync, logged=logged, log_damaged=damaged or emptied)
+            return store
         except BaseException:
             db.close()
             raise
@@ -63,8 +78,26 @@ class Store:
         prepare(db, 0)
         return cls(db, "ram")
 
+    def _take_over(self, *, fsync: bool, logged: bool, log_damaged: bool) -> None:
+        """Numbers that were given and published may be forgotten: they must not be given again."""
+        before = self._db.execute("SELECT boot, fsync FROM opened").fetchone()
+        boot = clock.boot_id()
+        if log_damaged:
+            self.renewed = "the database's log is damaged: what was committed last is lost"
+        elif before and not logged:
+            self.renewed = "the database's log is missing: what was committed last may be lost"
+        elif before and before[0] != boot and not before[1]:
+            self.renewed = "the power went out, and with commit: normal what was committed last may be lost"
+        self._opening = (boot, fsync)
+        # a full disk can still be read, and what is delivered makes room on it
+        with suppress(sqlite3.OperationalError), self.transaction():
+            pass
+
     def close(self) -> None:
         """Safe to call twice."""
+        with suppress(sqlite3.Error):
+            if self.place == "disk":
+                self._db.execute("DELETE FROM opened")
         self._db.close()
 
     @contextmanager
@@ -72,8 +105,13 @@ class Store:
         """All or nothing."""
         self._db.execute("BEGIN IMMEDIATE")
         try:
+            if self._opening is not None:
+                if self.renewed:
+                    self._db.execute("DELETE FROM stream")
+                self._db.execute("INSERT OR REPLACE INTO opened VALUES (1, ?, ?)", self._opening)
             yield
             self._db.execute("COMMIT")
+            self._opening = None
         except BaseException:
             # on a broken disk even this may fail; the first error is the one to tell
             with suppress(sqlite3.Error):
@@ -327,13 +365,23 @@ class Store:
         """What the ledger knew when the last transaction was committed."""
         changes = Changes()
         for station, stream_id, seq in self._db.execute("SELECT * FROM stream"):
-            changes.streams[station] = Stream(stream_id, seq)
+            # those that cannot be continued may still be there, on a full disk
+            if self._opening is None or not self.renewed:
+                changes.streams[station] = Stream(stream_id, seq)
         for station, ok, nok, undefined, since, *shift in self._db.execute("SELECT * FROM counts"):
             in_shift = Tally(shift[0], shift[1], shift[2], _instant(shift[3]))
             changes.counts[station] = Counts(ok, nok, undefined, _instant(since), in_shift)
         for station, job_id, part_id, received_at in self._db.execute("SELECT * FROM open_trigger"):
             changes.opened.append(OpenTrigger(station, job_id, part_id, datetime.fromisoformat(received_at)))
         return changes
+
+
+def _frames(db: sqlite3.Connection) -> int | None:
+    """How many frames of its log SQLite could read; None where the disk does not let it say."""
+    try:
+        return max(0, int(db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()[1]))
+    except sqlite3.OperationalError:
+        return None
 
 
 def _columns(tally: Tally) -> tuple[int, int, int, str | None]:

@@ -37,6 +37,8 @@ ALTER TABLE counts ADD COLUMN shift_ok INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE counts ADD COLUMN shift_nok INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE counts ADD COLUMN shift_undefined INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE counts ADD COLUMN shift_since TEXT;
+-- one record while a process has the database open
+CREATE TABLE opened (id INTEGER PRIMARY KEY CHECK (id = 1), boot TEXT NOT NULL, fsync INTEGER NOT NULL);
 -- the only table that another process than the service's writes
 CREATE TABLE wish (
     id INTEGER PRIMARY KEY AUTOINCREMENT, verb TEXT NOT NULL, station TEXT, refused INTEGER NOT NULL,
