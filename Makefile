@@ -47,7 +47,7 @@ clean:
 	@touch $@ .venv/demo.stamp
 
 # mosquitto is the tests' broker, GStreamer's RTSP server their network camera, systemd checks the unit
-DEBIAN := systemd openssl mosquitto mosquitto-clients gir1.2-gst-rtsp-server-1.0 python3-gi \
+DEBIAN := systemd openssl strace mosquitto mosquitto-clients gir1.2-gst-rtsp-server-1.0 python3-gi \
 	$(addprefix gstreamer1.0-plugins-,base good bad ugly)
 missing = $(filter-out $(shell dpkg-query -Wf '$${db:Status-Status}/$${Package}\n' 2>/dev/null | sed -n 's,^installed/,,p'),$(1))
 install = [ -z "$(call missing,$(1))" ] || { echo "installing $(call missing,$(1)) ..." && $(APT) update && $(APT) install -y --no-install-recommends $(call missing,$(1)); }

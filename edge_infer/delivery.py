@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 from contextlib import suppress
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 
@@ -14,8 +16,9 @@ from edge_infer.evidence.pictures import JPEG, Areas, Encoded, Scene, shrunk
 from edge_infer.evidence.settings import EvidenceSettings
 from edge_infer.findings import Findings
 from edge_infer.frame import Frame, PartTrigger
+from edge_infer.messages.kinds import ShiftEnded
 from edge_infer.mqtt.publisher import Publisher
-from edge_infer.outbox import Outbox
+from edge_infer.outbox import Outbox, Shifts, Tally
 from edge_infer.result import Decision, Result
 from edge_infer.station import StationSettings
 
@@ -73,9 +76,23 @@ class Delivery:
     def _record(self, result: Result) -> None:
         self._outbox.put(f"{self._prefix}/{result.station}/result", result, self._committed)
 
+    def follow_shifts(self, shifts: Shifts, stations: Collection[str]) -> None:
+        """`counts` of each station now and at the beginning of each shift, an event at its end."""
+        self._outbox.follow_shifts(shifts, stations, ended=self._shift_ended, renewed=self._tell_counts)
+
+    def _shift_ended(self, station: str, shift: Tally, until: datetime) -> tuple[str, bytes]:
+        ended = ShiftEnded(
+            OK=shift.ok, NOK=shift.nok, UNDEFINED=shift.undefined, since=shift.since, until=until
+        )
+        data = ended.model_dump(by_alias=True, mode="json")
+        return self._publisher.event_message("shift_ended", data, station)
+
     def _committed(self, result: Result) -> None:
         self._publisher.last(result.station, result)
-        self._publisher.counts(result.station, self._outbox.counts(result.station))
+        self._tell_counts(result.station)
+
+    def _tell_counts(self, station: str) -> None:
+        self._publisher.counts(station, self._outbox.counts(station))
 
     def _picture(self, result: Result, picture: Encoded) -> None:
         limit = self._publisher.image_limit

@@ -12,6 +12,8 @@ from edge_infer.config.recipes import RecipeSettings
 from edge_infer.evidence.settings import EvidenceSettings
 from edge_infer.mqtt.settings import MqttSettings
 from edge_infer.outbox.settings import OutboxSettings
+from edge_infer.outbox.shifts import DEFAULT as DEFAULT_SHIFTS
+from edge_infer.outbox.shifts import ShiftTimes
 from edge_infer.registry import resolve
 from edge_infer.remote.settings import CommandSettings
 from edge_infer.settings import FormatOne, Id, Settings, SitePath
@@ -72,6 +74,9 @@ class SiteFile(Settings):
     """Which pictures of results are kept; without it none is."""
     outbox: OutboxSettings = OutboxSettings()
     """The durable queue that results wait in."""
+    shifts: ShiftTimes = DEFAULT_SHIFTS
+    """When shifts begin, local time: `counts` tells each one's decisions. Quoted: without quotes 14:00 is a
+    number to YAML."""
     commands: CommandSettings = CommandSettings()
     """What may be asked of the device over MQTT; default nothing."""
     recipes: dict[Id, Annotated[dict[Id, RecipeSettings], Field(min_length=1)]] = Field(default_factory=dict)

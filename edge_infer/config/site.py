@@ -18,6 +18,7 @@ from edge_infer.evidence.settings import EvidenceSettings
 from edge_infer.model.card import ModelCard
 from edge_infer.mqtt.settings import MqttSettings
 from edge_infer.outbox.settings import OutboxSettings
+from edge_infer.outbox.shifts import ShiftTimes
 from edge_infer.remote.settings import CommandSettings
 from edge_infer.settings import Secret, Secrets
 from edge_infer.sources import SourceSettings
@@ -46,6 +47,8 @@ class Site:
     stations: Mapping[str, StationSettings]
     evidence: EvidenceSettings | None
     outbox: OutboxSettings
+    shifts: ShiftTimes
+    """When shifts begin."""
     commands: CommandSettings
     recipes: Mapping[str, Mapping[str, StationSettings]]
     """By name and station: the station's settings with the recipe's keys put in."""
@@ -115,6 +118,7 @@ def load_site(path: Path) -> Site:
         stations=written.stations,
         evidence=written.evidence,
         outbox=written.outbox,
+        shifts=written.shifts,
         commands=written.commands,
         recipes=pieces.recipes,
         cards=cards,
