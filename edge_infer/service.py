@@ -19,7 +19,7 @@ from edge_infer.errors import EdgeInferError
 from edge_infer.frame import PartTrigger
 from edge_infer.jobs import Jobs
 from edge_infer.mqtt.publisher import Publisher
-from edge_infer.outbox import Outbox
+from edge_infer.outbox import Outbox, Shifts
 from edge_infer.sdnotify import Notifier
 from edge_infer.settings import Secrets
 from edge_infer.station.inspection import Unusable
@@ -60,6 +60,7 @@ class Service:
             version=__version__,
         )
         self._delivery = Delivery(self._outbox, self._publisher, site.topic_prefix)
+        self._delivery.follow_shifts(Shifts(site.shifts), site.stations)
         self._engines = Engines()
         self._changeover: Changeover | None = None
         self._state_dir = state_dir
