@@ -25,6 +25,7 @@ COMMANDS = {
     "model": "edge_infer.commands.model:model",
     "outbox": "edge_infer.commands.outbox:outbox",
     "run": "edge_infer.commands.run:run",
+    "watch": "edge_infer.commands.watch:watch",
 }
 
 

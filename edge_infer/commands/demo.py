@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edge_infer import logs
+from edge_infer.commands.lines import coloured, why
 from edge_infer.errors import EdgeInferError
 from edge_infer.sdnotify import Notifier
 from edge_infer.settings import Secrets
@@ -124,21 +125,8 @@ def _line(result: Mapping[str, Any], truth: str | None) -> str:
     asked = datetime.fromisoformat(result["trigger"]["receivedAt"])
     latency_ms = (datetime.now(UTC) - asked).total_seconds() * 1000
     decision = result["decision"]
-    colour = {"OK": "green", "NOK": "red"}.get(decision, "yellow")
     agreed = "agrees" if truth == decision else f"DIFFERS: {truth}"
-    return (
-        f"{result['partId'] or '-':9} {click.style(f'{decision:10}', fg=colour)} {_why(result):44} "
-        f"{latency_ms:5.0f} ms  {agreed}"
-    )
-
-
-def _why(result: Mapping[str, Any]) -> str:
-    if result["reasons"]:
-        return ", ".join(reason["code"] for reason in result["reasons"])
-    broken = [
-        f"{rule['name']} ({rule['seen']} seen)" for rule in result["rules"] if rule["decision"] == "NOK"
-    ]
-    return ", ".join(broken) or "all rules hold"
+    return f"{result['partId'] or '-':9} {coloured(decision)} {why(result):44} {latency_ms:5.0f} ms  {agreed}"
 
 
 @contextmanager
