@@ -81,6 +81,8 @@ class Station:
         """By part: until when it may ask again (monotonic), what it was told."""
         self._lost: Unusable | None = None
         """Why no frame comes; told once, then only to parts that ask."""
+        self._ended: Unusable | None = None
+        """The recording is over: told only to parts that ask."""
         self._standing: Result | None = None
         """The trouble's own result, as long as nothing came after it."""
         self._standing_s = 0.0
@@ -136,7 +138,7 @@ class Station:
         """A new frame; on a recording waits until there is room."""
         with self._changed:
             self.newest_frame = frame
-            self._lost = None
+            self._lost = self._ended = None
             if self._parts is not None:
                 self._offer_to_parts(frame, self._parts)
             elif self._chooser is not None and self._chooser.wants(frame) and self._setup.failed is None:
@@ -198,7 +200,7 @@ class Station:
         if broken_off is not None:
             self.trouble(ended)
         with self._changed:
-            self._lost = self._lost or ended
+            self._ended = ended
 
     # -- the engine's side
 
@@ -313,8 +315,8 @@ class Station:
 
     def _ask(self, trigger: PartTrigger) -> None:
         inspection = Inspection(self._setup, trigger, due_s=self._due(trigger.time_s))
-        if self._trouble is not None:
-            inspection.outcome = self._trouble
+        if (why := self._trouble or self._ended) is not None:
+            inspection.outcome = why
         elif self._stopping:
             inspection.outcome = Unusable("restarted", "the service is stopping")
         elif not self._recorded and (self._in_network() >= QUEUE or len(self._open) >= WAITING):
