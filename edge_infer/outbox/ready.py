@@ -16,8 +16,9 @@ LOW = 128
 """With so few rows left the writer is asked for more."""
 ENOUGH = 200
 """With so many rows done the writer need not wait for company."""
-FRESH_S = 1.0
-"""A broker that dies so soon after it acknowledged a row may have forgotten it: the row is sent again."""
+FRESH_S = 3.0
+"""A broker that dies so soon after it acknowledged a row may have forgotten it: the row is sent again. mosquitto
+looks once a second, by whole seconds, whether to save."""
 FRESH = 2000
 """Rows kept for that."""
 

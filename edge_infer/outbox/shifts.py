@@ -20,6 +20,8 @@ def _time_of_day(text: str) -> str:
 
 
 def _sorted(times: tuple[str, ...]) -> tuple[str, ...]:
+    if not times:
+        raise ValueError("names no time; leave the key out for the default")
     twice = sorted({one for one in times if times.count(one) > 1})
     if twice:
         raise ValueError(f"{twice[0]} is written twice; each shift begins once a day")
@@ -27,7 +29,12 @@ def _sorted(times: tuple[str, ...]) -> tuple[str, ...]:
 
 
 _HHMM = Annotated[str, StringConstraints(max_length=20), AfterValidator(_time_of_day)]
-ShiftTimes = Annotated[tuple[_HHMM, ...], Field(min_length=1, max_length=24), AfterValidator(_sorted)]
+ShiftTimes = Annotated[
+    tuple[_HHMM, ...],
+    # min_length would count only those that are right, and complain twice
+    Field(max_length=24, json_schema_extra={"minItems": 1}),
+    AfterValidator(_sorted),
+]
 """``["06:00", "14:00", "22:00"]``; in any order, kept in that of the day."""
 
 DEFAULT: ShiftTimes = ("06:00", "14:00", "22:00")
