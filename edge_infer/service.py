@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import cv2
 
-from edge_infer import __version__
+from edge_infer import __version__, clock
 from edge_infer.camera import Camera, State
 from edge_infer.changeover import Changeover
 from edge_infer.config.site import Site
@@ -17,6 +19,7 @@ from edge_infer.delivery import Delivery
 from edge_infer.engines import Engines
 from edge_infer.errors import EdgeInferError
 from edge_infer.frame import PartTrigger
+from edge_infer.inventory import info
 from edge_infer.jobs import Jobs
 from edge_infer.mqtt.publisher import Publisher
 from edge_infer.outbox import Outbox, Shifts
@@ -24,6 +27,7 @@ from edge_infer.sdnotify import Notifier
 from edge_infer.settings import Secrets
 from edge_infer.station.inspection import Unusable
 from edge_infer.station.station import Station
+from edge_infer.vitals import Vitals
 
 log = logging.getLogger(__name__)
 
@@ -71,6 +75,16 @@ class Service:
         self._opener: threading.Thread | None = None
         self._reloader: threading.Thread | None = None
         self._reload_asked = False
+        self._since = clock.now()
+        self._vitals = Vitals(
+            self._publisher,
+            self._outbox,
+            stations=self._stations,
+            cameras=self._cameras,
+            tls=site.mqtt.tls,
+            state_dir=state_dir,
+            boot_id=_boot_id(),
+        )
 
     def reload(self) -> None:
         """Ask `run` to read the configuration again; safe in a signal handler."""
@@ -86,6 +100,7 @@ class Service:
         cv2.setNumThreads(1)
         self._publisher.start()
         try:
+            self._vitals.start()
             self._open_watched()
             self._watch()
         finally:
@@ -117,7 +132,7 @@ class Service:
         if not self._engines.open(self._site, self._notifier, self._publisher.event, lambda: self._stopping):
             return
         changeover = Changeover(
-            self._site, self._engines, self._state_dir, self._publisher.event, boot_id=_boot_id()
+            self._site, self._engines, self._state_dir, self._changed, boot_id=_boot_id()
         )
         self._changeover = changeover
         for name in self._site.stations:
@@ -134,6 +149,15 @@ class Service:
         for camera in self._cameras.values():
             camera.start()
         changeover.loaded()
+
+    def _changed(self, kind: str, data: Mapping[str, Any], station: str | None = None) -> None:
+        """What stations run is another one now, or may be."""
+        self._publisher.event(kind, data, station)
+        if self._changeover is not None:
+            stations = list(self._stations.values())
+            self._publisher.info(
+                info(self._changeover.site, stations, boot_id=_boot_id(), since=self._since)
+            )
 
     def _open_station(self, name: str, changeover: Changeover) -> None:
         settings = self._site.stations[name]
@@ -233,6 +257,7 @@ class Service:
     def _close(self) -> None:
         """Front to back with time limits: what is in hand is committed whatever hangs."""
         end_s = time.monotonic() + STOP_S
+        self._vitals.stop()
         if self._opener is not None:
             # it looks at the flag between two models
             self._opener.join(OPENER_S)

@@ -56,6 +56,11 @@ class Changeover:
         self._lock = threading.Lock()
         self._choices: Choices = self._load()
 
+    @property
+    def site(self) -> Site:
+        """That runs now."""
+        return self._site
+
     def setup(self, station: str) -> Setup:
         """What the station starts with."""
         choice = self._choice(station)
