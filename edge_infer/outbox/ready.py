@@ -17,8 +17,8 @@ LOW = 128
 ENOUGH = 200
 """With so many rows done the writer need not wait for company."""
 FRESH_S = 3.0
-"""A broker that dies so soon after it acknowledged a row may have forgotten it: the row is sent again. One that
-saves once a second forgets up to two, and what it took while it saved."""
+"""A broker that dies so soon after it acknowledged a row may have forgotten it: the row is sent again. One
+that saves once a second forgets up to two, and what it took while it saved."""
 FRESH = 2000
 """Rows kept for that."""
 

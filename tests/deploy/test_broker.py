@@ -223,8 +223,10 @@ def test_who_is_revoked_is_let_in_no_more_and_may_come_back_with_a_new_certifica
 def test_an_acknowledged_result_survives_the_kill_of_the_broker(broker: SiteBroker, tmp_path: Path) -> None:
     count = 1000
     files = broker.files("mes")
-    with Peer(broker, files, durable=True).subscribe("vision/v1/+/+/+/+/result"):
-        pass
+    with Peer(broker, files, durable=True).subscribe("vision/v1/+/+/+/+/result") as mes:
+        # a session is durable once it is saved, a second or two later
+        saved = broker.made.parent / "var/mosquitto.db"
+        mes.wait(lambda: saved.exists() and b"/+/result" in saved.read_bytes(), "saved")
     tls: Any = broker.files("ipc7")
     with device(broker, tmp_path / "outbox", user=None, password=None, tls=tls, timing=QUICK) as one:
         for number in range(count):
@@ -233,7 +235,7 @@ def test_an_acknowledged_result_survives_the_kill_of_the_broker(broker: SiteBrok
         assert one.publisher.stats.refused == 0
         broker.kill()
         broker.start()
-        # what was acknowledged in the last second is sent again
+        # what was acknowledged in the last seconds is sent again
         one.wait(lambda: one.publisher.stats.connections == 2, "connected again")
         one.delivered()
     with Peer(broker, files, durable=True) as mes:
@@ -241,6 +243,15 @@ def test_an_acknowledged_result_survives_the_kill_of_the_broker(broker: SiteBrok
     numbers = {json.loads(payload)["seq"] for payload in mes.on("/result")}
     assert numbers == set(range(1, count + 1))
     assert is_let_in(broker, files)  # clean: its session ends
+
+
+@pytest.mark.parametrize(("arguments", "each"), [((), "false"), (("--save", "each"), "true")])
+def test_the_broker_saves_each_second_or_each_message(
+    tmp_path: Path, arguments: tuple[str, ...], each: str
+) -> None:
+    make("init", tmp_path / "site", "--ip", "10.0.0.5", *arguments)
+    lines = (tmp_path / "site/broker/mosquitto.conf").read_text().splitlines()
+    assert {"persistence true", "autosave_interval 1", f"autosave_on_changes {each}"} <= set(lines)
 
 
 # -- the program

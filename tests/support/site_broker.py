@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -106,8 +107,12 @@ class Peer:
 
     def wait(self, done: Callable[[], bool], what: str, timeout_s: float = 10) -> None:
         """Until it is so."""
+        until = time.monotonic() + timeout_s
         with self._changed:
-            assert self._changed.wait_for(done, timeout_s), f"not {what}; {self.messages[-5:]}"
+            while not done():
+                assert time.monotonic() < until, f"not {what}; {self.messages[-5:]}"
+                # also for what no message tells
+                self._changed.wait(0.1)
 
     def wait_on(self, ending: str, count: int = 1, timeout_s: float = 20) -> list[bytes]:
         """Payloads of topics that end so."""
