@@ -4,7 +4,7 @@ BIN := .venv/bin
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 APT := $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 -qq
 
-.PHONY: demo test test-release check wheel clean
+.PHONY: demo test test-release bench-delivery check wheel clean
 .DELETE_ON_ERROR:
 
 demo: .venv/demo.stamp          ## the whole chain with no hardware
@@ -15,6 +15,9 @@ test: .venv/dev.stamp .venv/debian.stamp .venv/node.stamp    ## every test
 
 test-release: .venv/dev.stamp .venv/npu/openvino/libs/npu_compile.exe   ## the bundled network through the NPU's real compiler
 	@$(BIN)/python -m pytest tests/release
+
+bench-delivery: .venv/dev.stamp .venv/debian.stamp    ## results a second from a station to a subscriber
+	@$(BIN)/python -m tests.benchmarks.delivery
 
 check: .venv/dev.stamp          ## lint, types, import directions
 	@$(BIN)/ruff check .

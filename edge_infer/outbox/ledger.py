@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import threading
 import uuid
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Self
 
 from edge_infer.messages.counts import CountsMessage, ShiftCounts
 from edge_infer.result import Decision
@@ -27,14 +26,13 @@ class Tally:
         """All of them."""
         return self.ok + self.nok + self.undefined
 
-    def plus(self, decision: Decision, at: datetime) -> Self:
+    def plus(self, decision: Decision, at: datetime) -> Tally:
         """One more."""
-        return replace(
-            self,
-            ok=self.ok + (decision == "OK"),
-            nok=self.nok + (decision == "NOK"),
-            undefined=self.undefined + (decision == "UNDEFINED"),
-            since=self.since or at,
+        return Tally(
+            self.ok + (decision == "OK"),
+            self.nok + (decision == "NOK"),
+            self.undefined + (decision == "UNDEFINED"),
+            self.since or at,
         )
 
     def with_(self, later: Tally) -> Tally:
@@ -56,7 +54,8 @@ class Counts(Tally):
 
     def one_more(self, decision: Decision, at: datetime) -> Counts:
         """In both."""
-        return replace(self.plus(decision, at), shift=self.shift.plus(decision, at))
+        one = self.plus(decision, at)
+        return Counts(one.ok, one.nok, one.undefined, one.since, self.shift.plus(decision, at))
 
     def joined(self, later: Counts) -> Counts:
         """Both together; of two shifts the later one."""

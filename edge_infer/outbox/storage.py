@@ -6,7 +6,6 @@ import logging
 import sqlite3
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from edge_infer import clock
@@ -26,6 +25,8 @@ RETRY_S = 5.0
 GAP_S = 1.0
 """How often ranges that were given up may be told."""
 
+Refused = tuple[int, str]
+"""The broker's code and reason."""
 Alarm = Callable[[str, Mapping[str, Any]], None]
 
 
@@ -46,8 +47,8 @@ class Storage:
         self._alarm = alarm
         self._cursor: dict[Place, int] = {"disk": 0, "ram": 0}
         """Rows up to this id were made ready."""
-        self._unsettled: dict[Place, dict[int, Outcome]] = {"disk": {}, "ram": {}}
-        """Done with, not deleted yet; without payloads."""
+        self._unsettled: dict[Place, dict[int, Refused | None]] = {"disk": {}, "ram": {}}
+        """Done with, not deleted yet: by id, None where it was delivered."""
         self._told: list[Row] = []
         """Gaps that were told and are not deleted yet."""
         self._next_retry = self._next_gap = 0.0
@@ -112,9 +113,9 @@ class Storage:
     def settle(self, store: Store) -> None:
         """Inside a transaction of that store: delete what was delivered, bury what was refused."""
         now_s = clock.now().timestamp()
-        for id_, outcome in self._unsettled[store.place].items():
-            if outcome.refused:
-                store.bury(id_, outcome.code, outcome.refusal, now_s)
+        for id_, refused in self._unsettled[store.place].items():
+            if refused is not None:
+                store.bury(id_, *refused, now_s)
             else:
                 store.delete([id_])
         for row in self._told:
@@ -143,7 +144,7 @@ class Storage:
                     "reason": outcome.refusal,
                 }
                 self._alarm("result_refused", why)
-        self._unsettled[row.place][row.id] = replace(outcome, row=replace(row, payload=b""))
+        self._unsettled[row.place][row.id] = (outcome.code, outcome.refusal) if outcome.refused else None
 
     # -- the pump's supply
 
@@ -173,8 +174,10 @@ class Storage:
                 self._ready.add((), more=False)
                 return True
             self._cursor[store.place] = found[-1].id
-            known = self._ready.known(store.place) | self._unsettled[store.place].keys()
-            self._ready.add([row for row in found if row.id not in known], more=len(found) == rows)
+            known = self._ready.known(store.place, found[0].id)
+            done = self._unsettled[store.place]
+            new = [row for row in found if row.id not in known and row.id not in done]
+            self._ready.add(new, more=len(found) == rows)
 
     def _offer_gaps(self) -> None:
         now = time.monotonic()
@@ -271,12 +274,12 @@ class Storage:
         now_s = clock.now().timestamp()
         with disk.transaction():
             for row in ram.read(0, ram.rows, ram.bytes):
-                answer = done.get(row.id)
-                if answer is not None and not answer.refused:
+                refused = done.get(row.id)
+                if row.id in done and refused is None:
                     continue
                 moved[row.id] = disk.insert(row)
-                if answer is not None:
-                    disk.bury(moved[row.id], answer.code, answer.refusal, now_s)
+                if refused is not None:
+                    disk.bury(moved[row.id], *refused, now_s)
             for key, ranges in ram.gaps(-1).items():
                 for one in ranges:
                     disk.add_gap(key, one.first, one.last)

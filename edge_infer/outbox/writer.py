@@ -283,10 +283,10 @@ class Writer:
         max_bytes = self._settings.max_bytes
         if store.place == "ram":
             max_bytes = min(max_bytes, RAM_BYTES)
-        sent = self._ready.sent(store.place)
         if store.rows > self._settings.max_rows or store.bytes > max_bytes:
             # what was delivered and is about to be deleted must not push others out
             done_rows, done_bytes = self._ready.done_with(store.place)
+            sent = self._ready.sent(store.place)
             victims = store.victims(self._settings.max_rows + done_rows, max_bytes + done_bytes, sent)
             self._give_up(store, victims, "full", transaction)
         if time.monotonic() < self._next_age:
@@ -294,11 +294,12 @@ class Writer:
         self._next_age = time.monotonic() + AGE_S
         if self._settings.max_age_days is not None:
             before_s = clock.now().timestamp() - self._settings.max_age_days * 86400
-            self._give_up(store, store.expired(before_s, sent, 1000), "too_old", transaction)
+            old = store.expired(before_s, self._ready.sent(store.place), 1000)
+            self._give_up(store, old, "too_old", transaction)
         if store.refused > DEAD_ROWS:
-            old = store.dead(beyond=DEAD_ROWS)
-            gaps.tell(store, old, "refused")
-            store.forget_dead(old)
+            oldest = store.dead(beyond=DEAD_ROWS)
+            gaps.tell(store, oldest, "refused")
+            store.forget_dead(oldest)
 
     def _give_up(
         self, store: Store, victims: list[Row], reason: GapReason, transaction: _Transaction
