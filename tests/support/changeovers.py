@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
@@ -66,18 +65,19 @@ def write(folder: Path, data: Mapping[str, Any]) -> Path:
 class Rig:
     """Also what its stations hand on to."""
 
-    def __init__(self, path: Path, state_dir: Path) -> None:
+    def __init__(self, path: Path, state_dir: Path, *, live: Collection[str] = ()) -> None:
+        """``live``: the stations that look at the newest frame; the others miss none."""
         self.path = path
         self.results: dict[str, list[Result]] = defaultdict(list)
         self.events: list[tuple[str, str | None, dict[str, Any]]] = []
-        self._changed = threading.Condition()
         site = load_site(path)
         self.engines = Engines()
         assert self.engines.open(site, Notifier({}), self.event, lambda: False)
         self.changeover = Changeover(site, self.engines, state_dir, self.event, boot_id="boot")
         self.stations: dict[str, Station] = {}
         for name in site.stations:
-            self.stations[name] = Station(self.changeover.setup(name), self, recorded=True, max_age_s=1)
+            setup = self.changeover.setup(name)
+            self.stations[name] = Station(setup, self, recorded=name not in live, max_age_s=1)
             self.stations[name].start()
             self.changeover.run(self.stations[name])
         self.engines.start()
@@ -103,9 +103,7 @@ class Rig:
         assert self.engines.stop(10) == []
 
     def publish(self, result: Result, _frame: object, _findings: object, _settings: object) -> None:
-        with self._changed:
-            self.results[result.station].append(result)
-            self._changed.notify_all()
+        self.results[result.station].append(result)
 
     def decide(self, result: Result) -> None:
         pass
@@ -121,9 +119,9 @@ class Rig:
 
 
 @contextmanager
-def running(path: Path, state_dir: Path) -> Iterator[Rig]:
+def running(path: Path, state_dir: Path, *, live: Collection[str] = ()) -> Iterator[Rig]:
     """From the start to the end of a service, as far as changes of what it runs go."""
-    rig = Rig(path, state_dir)
+    rig = Rig(path, state_dir, live=live)
     try:
         yield rig
     finally:
