@@ -22,6 +22,7 @@ from typing import Any
 from edge_infer.delivery import Delivery
 from edge_infer.mqtt.publisher import Timing
 from edge_infer.result import Decision, Result
+from edge_infer.station import StationSettings
 from tests.support.publishers import PREFIX, Device
 from tests.support.results import result
 
@@ -127,12 +128,13 @@ def _main(settings: Mapping[str, Any], folder: Path) -> None:
     delivery = _Noting(device.outbox, device.publisher, PREFIX)
     delivery.notes = os.open(folder / "notes", os.O_WRONLY | os.O_APPEND)
     device.start()
+    station = StationSettings.model_validate_json('{"camera": "c", "model": "m"}')
     due = time.monotonic()
     while not ended:
         if made < settings["total"]:
             one = result(STATIONS[made % len(STATIONS)], DECISIONS[made % len(DECISIONS)])
             delivery.decide(one)
-            delivery.publish(one, None, None)
+            delivery.publish(one, None, None, station)
             made += 1
         due += 1 / settings["rate"]
         time.sleep(max(0.0, due - time.monotonic()))
