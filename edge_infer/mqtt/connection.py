@@ -13,7 +13,7 @@ import ssl
 import time
 from collections import deque
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import paho.mqtt.client as paho
 from paho.mqtt.enums import CallbackAPIVersion
@@ -24,7 +24,9 @@ from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from edge_infer import clock
 from edge_infer.errors import DeliveryError
+from edge_infer.mqtt.certificates import own_trouble
 from edge_infer.mqtt.messages import Message, Publication
+from edge_infer.mqtt.properties import PublishProperties
 from edge_infer.mqtt.settings import MqttSettings
 from edge_infer.mqtt.tls import context
 
@@ -133,7 +135,7 @@ class Connection:
             will.payload,
             qos=1,
             retain=will.retain,
-            properties=self._properties(will, PacketTypes.WILLMESSAGE),
+            properties=self._will_properties(will),
         )
         client.on_socket_open = _no_delay
         client.on_connect = self._on_connect
@@ -167,7 +169,8 @@ class Connection:
         except ssl.SSLError as error:
             raise DeliveryError(
                 f"no TLS with the broker: {error.reason or error}",
-                hint="check the port, and whether the broker wants a certificate (tls.cert, tls.key)",
+                hint=self._own_certificate()
+                or "check the port, and whether the broker wants a certificate (tls.cert, tls.key)",
             ) from error
         except TimeoutError as error:
             raise DeliveryError(f"the broker does not answer within {CONNECT_S:g} s") from error
@@ -207,7 +210,8 @@ class Connection:
             publication.payload,
             qos=1,
             retain=publication.retain,
-            properties=self._properties(publication, PacketTypes.PUBLISH),
+            # it stands where paho's own class stands
+            properties=cast(Properties, PublishProperties(publication)) if self._v5 else None,
         )
         return info.mid
 
@@ -238,8 +242,14 @@ class Connection:
         tls = self._settings.tls
         if tls is not None and tls.cert is None:
             return "; does it want a certificate (tls.cert, tls.key)?"
+        if own := self._own_certificate():
+            return f"; {own}"
         other = "3.1.1" if self._v5 else "5"
         return f'; does it speak MQTT {self._settings.protocol}? else set protocol: "{other}"'
+
+    def _own_certificate(self) -> str | None:
+        tls = self._settings.tls
+        return own_trouble(tls, clock.now()) if tls is not None else None
 
     def _other_protocol(self) -> str:
         other = "3.1.1" if self._v5 else "5"
@@ -254,18 +264,13 @@ class Connection:
         if not any(isinstance(event, Lost) for event in self._events):
             self._events.append(Lost(reason, "", taken_over, by_broker, code))
 
-    def _properties(self, publication: Publication, packet: int) -> Properties | None:
+    def _will_properties(self, will: Publication) -> Properties | None:
         if not self._v5:
             return None
-        properties = Properties(packet)  # type: ignore[no-untyped-call]
-        properties.PayloadFormatIndicator = 1 if publication.text else 0
-        properties.ContentType = publication.content_type
-        if publication.user:
-            properties.UserProperty = list(publication.user)
-        if publication.expiry_s is not None:
-            properties.MessageExpiryInterval = publication.expiry_s
-        if publication.correlation is not None:
-            properties.CorrelationData = publication.correlation
+        properties = Properties(PacketTypes.WILLMESSAGE)  # type: ignore[no-untyped-call]
+        properties.PayloadFormatIndicator = 1
+        properties.ContentType = will.content_type
+        properties.UserProperty = list(will.user)
         return properties
 
     # -- paho's callbacks; paho holds locks while it calls them, so they only append
