@@ -34,15 +34,21 @@ class Certificate:
         """Negative where it has expired."""
         return (self.not_after - now).total_seconds() / 86400
 
-    def trouble(self, now: datetime) -> str | None:
-        """What is, or soon will be, wrong with it by the clock."""
-        day = f"{self.not_after:%Y-%m-%d}"
+    def invalid(self, now: datetime) -> str | None:
+        """Why nobody accepts it now, by the clock."""
         if now < self.not_before:
             here = f"here it is {now:%Y-%m-%d %H:%M}: is the clock right?"
             return f"is not valid before {self.not_before:%Y-%m-%d %H:%M} UTC, and {here}"
-        if (left := self.days_left(now)) < 0:
-            return f"has expired on {day}; replace it"
-        return f"expires in {left:.0f} days, on {day}; replace it before" if left < SOON_DAYS else None
+        return f"has expired on {self.not_after:%Y-%m-%d}; replace it" if now > self.not_after else None
+
+    def trouble(self, now: datetime) -> str | None:
+        """What is, or soon will be, wrong with it."""
+        if (invalid := self.invalid(now)) is not None:
+            return invalid
+        left = self.days_left(now)
+        if left >= SOON_DAYS:
+            return None
+        return f"expires in {left:.0f} days, on {self.not_after:%Y-%m-%d}; replace it before"
 
 
 def of_files(tls: Tls) -> Iterator[Certificate]:
@@ -83,6 +89,13 @@ def of_broker(der: bytes) -> Certificate | None:
         return _certificate("broker", load_der_x509_certificate(der))
     except ValueError:
         return None
+
+
+def own_trouble(tls: Tls, now: datetime) -> str | None:
+    """Why the broker may not like the device's own, in words."""
+    own = next((one for one in of_files(tls) if one.whose == "device"), None)
+    invalid = own.invalid(now) if own is not None else None
+    return f"this device's certificate {invalid}" if invalid is not None else None
 
 
 def warnings(tls: Tls, now: datetime) -> Iterator[tuple[str, str]]:

@@ -6,6 +6,7 @@ message would keep all others from ever being sent.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Hashable
 
 from edge_infer.mqtt.messages import Publication
@@ -21,20 +22,23 @@ class Suspects:
     """Belongs to the pump's thread."""
 
     def __init__(self) -> None:
-        self._waiting: set[Hashable] = set()
-        """On the wire when a connection was closed, and not heard of since."""
+        self._waiting: Counter[Hashable] = Counter()
+        """On the wire when a connection was closed, and not heard of since: how often."""
         self._alone: dict[Hashable, int] = {}
         """How often alone on the wire when it was closed."""
         self._answers = 0
 
     @property
     def any(self) -> bool:
-        """While there are some, one message at a time is on the wire, so that the next end names it."""
-        return bool(self._waiting)
+        """While there are some, one message at a time is on the wire, so that the next end names it.
+
+        Once is no suspicion: connections break.
+        """
+        return any(times > 1 for times in self._waiting.values())
 
     def acknowledged(self, sent: Row | Publication) -> None:
         """The broker answered: it is none."""
-        self._waiting.discard(_key(sent))
+        del self._waiting[_key(sent)]
         self._alone.pop(_key(sent), None)
         self._answers += 1
         if self._answers > LONGEST:
@@ -53,7 +57,8 @@ class Suspects:
         connection, so it is no broker that acknowledges nothing.
         """
         self._answers = 0
-        self._waiting.update(_key(sent) for sent in on_wire)
+        for one in on_wire:
+            self._waiting[_key(one)] += 2 if named else 1
         if len(on_wire) != 1:
             return None
         (sent,) = on_wire
