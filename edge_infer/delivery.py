@@ -19,6 +19,7 @@ from edge_infer.frame import Frame, PartTrigger
 from edge_infer.messages.kinds import ShiftEnded
 from edge_infer.mqtt.publisher import Publisher
 from edge_infer.outbox import Outbox, Shifts, Tally
+from edge_infer.remote.recent import Recent
 from edge_infer.result import Decision, Result
 from edge_infer.station import StationSettings
 
@@ -30,8 +31,9 @@ class Delivery:
     nothing waits for disk or network.
     """
 
-    def __init__(self, outbox: Outbox, publisher: Publisher, prefix: str) -> None:
+    def __init__(self, outbox: Outbox, publisher: Publisher, prefix: str, recent: Recent) -> None:
         self._outbox = outbox
+        self._recent = recent
         self._publisher = publisher
         self._prefix = prefix
         self._evidence: Evidence | None = None
@@ -47,17 +49,18 @@ class Delivery:
         self, result: Result, frame: Frame | None, findings: Findings | None, settings: StationSettings
     ) -> None:
         """Into the outbox; once committed also as ``last`` and in ``counts``."""
+        scene = Scene(frame, findings, partial(_areas, settings)) if frame is not None else None
+        if scene is not None and findings is not None:
+            self._recent.inspect(result, scene)
         if self._evidence is None:
             self._record(result)
-        elif frame is None:
-            self._evidence.offer(result, None)
         else:
-            areas = partial(_areas, settings)
-            self._evidence.offer(result, Scene(frame, findings, areas))
+            self._evidence.offer(result, scene)
 
     def decide(self, result: Result) -> None:
         """The newest decision, published as a result or not."""
         self._publisher.decision(result.station, result)
+        self._recent.decide(result)
 
     def accept(self, station: str, trigger: PartTrigger) -> None:
         """Stored with the next commit; its result deletes it."""
@@ -88,6 +91,7 @@ class Delivery:
         return self._publisher.event_message("shift_ended", data, station)
 
     def _committed(self, result: Result) -> None:
+        self._recent.commit(result)
         self._publisher.last(result.station, result)
         self._tell_counts(result.station)
 

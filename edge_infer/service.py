@@ -20,9 +20,11 @@ from edge_infer.engines import Engines
 from edge_infer.errors import EdgeInferError
 from edge_infer.frame import PartTrigger
 from edge_infer.inventory import info
-from edge_infer.jobs import Jobs
 from edge_infer.mqtt.publisher import Publisher
 from edge_infer.outbox import Outbox, Shifts
+from edge_infer.remote.commands import Commands
+from edge_infer.remote.reach import Reach
+from edge_infer.remote.recent import Recent
 from edge_infer.sdnotify import Notifier
 from edge_infer.settings import Secrets
 from edge_infer.station.inspection import Unusable
@@ -63,7 +65,9 @@ class Service:
             boot_id=_boot_id(),
             version=__version__,
         )
-        self._delivery = Delivery(self._outbox, self._publisher, site.topic_prefix)
+        self._recent = Recent(scenes="snapshot" in site.commands.allow)
+        self._delivery = Delivery(self._outbox, self._publisher, site.topic_prefix, self._recent)
+        self._commands: Commands | None = None
         self._delivery.follow_shifts(Shifts(site.shifts), site.stations)
         self._engines = Engines()
         self._changeover: Changeover | None = None
@@ -76,6 +80,7 @@ class Service:
         self._reloader: threading.Thread | None = None
         self._reload_asked = False
         self._since = clock.now()
+        self._started_s = time.monotonic()
         self._vitals = Vitals(
             self._publisher,
             self._outbox,
@@ -131,9 +136,7 @@ class Service:
     def _open(self) -> None:
         if not self._engines.open(self._site, self._notifier, self._publisher.event, lambda: self._stopping):
             return
-        changeover = Changeover(
-            self._site, self._engines, self._state_dir, self._changed, boot_id=_boot_id()
-        )
+        changeover = Changeover(self._site, self._engines, self._state_dir, self._changed, boot_id=_boot_id())
         self._changeover = changeover
         for name in self._site.stations:
             self._open_station(name, changeover)
@@ -145,6 +148,7 @@ class Service:
             self._cameras[name] = Camera(name, settings, self._secrets, viewers, self)
         if self._stopping:
             return
+        self._listen(changeover)
         self._engines.start()
         for camera in self._cameras.values():
             camera.start()
@@ -155,9 +159,7 @@ class Service:
         self._publisher.event(kind, data, station)
         if self._changeover is not None:
             stations = list(self._stations.values())
-            self._publisher.info(
-                info(self._changeover.site, stations, boot_id=_boot_id(), since=self._since)
-            )
+            self._publisher.info(info(self._changeover.site, stations, boot_id=_boot_id(), since=self._since))
 
     def _open_station(self, name: str, changeover: Changeover) -> None:
         settings = self._site.stations[name]
@@ -172,8 +174,24 @@ class Service:
             )
         station.start()
         changeover.run(station)
-        if settings.trigger.type == "mqtt":
-            Jobs(station, self._outbox, self._publisher, self._site.topic_prefix).listen()
+
+    def _listen(self, changeover: Changeover) -> None:
+        reach = Reach(
+            control=changeover,
+            stations=self._stations,
+            cameras=self._cameras,
+            outbox=self._outbox,
+            publisher=self._publisher,
+            recent=self._recent,
+            prefix=self._site.topic_prefix,
+            valid_s=self._site.mqtt.valid_s,
+            boot_id=_boot_id(),
+            version=__version__,
+            started_at=self._since,
+            started_s=self._started_s,
+        )
+        self._commands = Commands(reach, self._state_dir)
+        self._commands.listen(self._site.commands)
 
     # -- run
 
@@ -261,6 +279,8 @@ class Service:
         if self._opener is not None:
             # it looks at the flag between two models
             self._opener.join(OPENER_S)
+        if self._commands is not None:
+            self._commands.close()
         cameras = list(self._cameras.values())
         for camera in cameras:
             camera.stop()

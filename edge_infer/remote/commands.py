@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -43,34 +43,32 @@ CLOSE_S = 0.3
 
 
 class Commands:
-    """`listen` once the stations are known, and again after a reload; `close` at the stop."""
+    """`listen` once the stations are there; `close` at the stop."""
 
     def __init__(self, reach: Reach, state_dir: Path) -> None:
         self._reach = reach
         self._closed = False
         self._per_minute = 0
-        self._allowed: frozenset[tuple[VerbName, str | None]] = frozenset()
-        """Verb and station, None: the device."""
-        self._heard: set[tuple[VerbName, str | None]] = set()
         self._rates = Rates()
         self._audit = Audit(state_dir)
         self._parts = PartMemory()
         self._done = DiskMemory(state_dir, reach.boot_id)
         self._lanes = {work: Lane(work, QUEUES[work]) for work in get_args(Work)}
 
-    def listen(self, settings: CommandSettings, stations: Iterable[str], by_part: Iterable[str]) -> None:
-        """Ask the broker for what is allowed and for nothing else, at each connection anew.
-
-        ``by_part``: the stations with ``trigger: {type: mqtt}``.
-        """
-        allowed: set[tuple[VerbName, str | None]] = {(PART, station) for station in by_part}
-        allowed |= {(verb, None) for verb in settings.allow if verb in AT_DEVICE}
-        allowed |= {(verb, one) for verb in settings.allow if verb in AT_STATION - {PART} for one in stations}
+    def listen(self, settings: CommandSettings) -> None:
+        """Ask the broker for what is allowed and for nothing else, at each connection anew."""
         self._per_minute = settings.per_minute
-        self._allowed = frozenset(allowed)
-        for verb, station in allowed - self._heard:
-            self._heard.add((verb, station))
-            where = f"{self._reach.prefix}/{station}" if station else self._reach.prefix
+        stations = self._reach.stations
+        allowed: list[tuple[VerbName, str | None]] = [
+            (PART, name) for name, one in stations.items() if one.settings.trigger.type == "mqtt"
+        ]
+        allowed += [
+            (verb, name) for verb in settings.allow if verb in AT_STATION - {PART} for name in stations
+        ]
+        # behind the others: who is answered by the device is heard everywhere
+        allowed += [(verb, None) for verb in settings.allow if verb in AT_DEVICE]
+        for verb, station in allowed:
+            where = f"{self._reach.prefix}/{station}" if station is not None else self._reach.prefix
             self._reach.publisher.subscribe(f"{where}/cmd/{verb}", partial(self._received, verb, station))
 
     def close(self) -> None:
@@ -107,8 +105,6 @@ class Commands:
             raise RefusedError("bad_request", f"more than {LONGEST_CORRELATION} bytes of correlation data")
         if self._closed:
             raise RefusedError("stopping", "the service stops; ask later", status="busy")
-        if (command.verb, command.station) not in self._allowed:
-            raise RefusedError("not_allowed", f"{command.verb} is not allowed here any more")
         _require_fresh(command)
         who = topic or claimed(command.message) or ""
         per_minute = PARTS_PER_MINUTE if command.verb == PART else self._per_minute

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -19,9 +19,10 @@ class Reach:
     """The running service, as far as strangers are concerned."""
 
     control: Control
-    stations: Callable[[], Mapping[str, Station]]
-    """By name, as they are now: a reload changes them."""
-    cameras: Callable[[], Mapping[str, Camera]]
+    stations: Mapping[str, Station]
+    """By name."""
+    cameras: Mapping[str, Camera]
+    """By name."""
     outbox: Outbox
     publisher: Publisher
     recent: Recent

@@ -24,7 +24,9 @@ class Inspected:
 class Recent:
     """Thread-safe; fed by the delivery, asked by the verbs."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, scenes: bool) -> None:
+        """``scenes``: keep a frame a station, which takes megabytes."""
+        self._scenes = scenes
         self._lock = threading.Lock()
         self._committed: dict[str, deque[Result]] = {}
         self._decided: dict[str, Result] = {}
@@ -36,9 +38,10 @@ class Recent:
             self._decided[result.station] = result
 
     def inspect(self, result: Result, scene: Scene) -> None:
-        """A frame was judged."""
-        with self._lock:
-            self._inspected[result.station] = Inspected(result, scene)
+        """A frame was judged and its result is published."""
+        if self._scenes:
+            with self._lock:
+                self._inspected[result.station] = Inspected(result, scene)
 
     def commit(self, result: Result) -> None:
         """A result is durable and has its number."""

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +21,12 @@ from edge_infer.remote.commands import Commands
 from edge_infer.remote.reach import Reach
 from edge_infer.remote.recent import Recent
 from edge_infer.remote.settings import CommandSettings
-from edge_infer.result import Device as Hardware
-from edge_infer.result import Identifier, Origin
 from edge_infer.station import StationSettings
-from edge_infer.station.identity import Identity
+from edge_infer.station.setup import Setup
 from edge_infer.station.station import Station
 from tests.support.mosquitto import Mosquitto
 from tests.support.publishers import PREFIX, Device
+from tests.support.stations import IDENTITY
 from tests.support.subscriber import Received, Subscriber
 
 EVERYTHING = (
@@ -121,6 +120,10 @@ class Asker:
         self._subscriber.wait_for(lambda _: len(self._answers(correlation)) > before)
         return self._answers(correlation)[-1].json
 
+    def answered(self) -> list[Received]:
+        """Every answer so far."""
+        return self._subscriber.on(self.answers)
+
     def _answers(self, correlation: bytes) -> list[Received]:
         return [
             one
@@ -139,7 +142,6 @@ class Commanded:
     station: Station
     recent: Recent
     state: Path
-    environment: dict[str, Any] = field(default_factory=dict)
 
 
 @contextmanager
@@ -155,28 +157,16 @@ def commanded(
     """Connected and subscribed."""
     device = Device(broker, folder, **mqtt).start()
     levers = levers or Levers()
-    recent = Recent()
-    delivery = Delivery(device.outbox, device.publisher, PREFIX)
+    recent = Recent(scenes=True)
+    settings = '{"camera": "top", "model": "m", "trigger": {"type": "mqtt"}}'
+    setup = Setup.new(StationSettings.model_validate_json(settings), replace(IDENTITY, station="cap"), None)
     station = Station(
-        StationSettings.model_validate_json('{"camera": "top", "model": "m", "trigger": {"type": "mqtt"}}'),
-        Identity(
-            station="cap",
-            source=Origin(site="plant1", line="l3", device="ipc7", camera="top"),
-            recipe=Identifier(id="cap", hash="0", hash_algorithm="sha256"),
-            configuration=Identifier(id="site.yaml", hash="0", hash_algorithm="sha256"),
-            backend="onnxruntime",
-            device=Hardware(requested="CPU", running="CPU"),
-            model=None,
-            boot_id="b0",
-        ),
-        delivery,
-        recorded=False,
-        max_age_s=1.0,
+        setup, Delivery(device.outbox, device.publisher, PREFIX, recent), recorded=False, max_age_s=1.0
     )
     reach = Reach(
         control=levers,
-        stations=lambda: {"cap": station},
-        cameras=dict,
+        stations={"cap": station},
+        cameras={},
         outbox=device.outbox,
         publisher=device.publisher,
         recent=recent,
@@ -188,13 +178,11 @@ def commanded(
         started_s=time.monotonic(),
     )
     commands = Commands(reach, folder)
-    settings = CommandSettings.model_validate_json(json.dumps({"allow": allow, "per_minute": per_minute}))
-    commands.listen(settings, ["cap"], ["cap"])
+    allowed = json.dumps({"allow": allow, "per_minute": per_minute})
+    commands.listen(CommandSettings.model_validate_json(allowed))
     device.connected()
-    until = time.monotonic() + 10
-    while "cmd/start_single_job (QoS 1)" not in broker.log.rpartition("New client connected")[2] + broker.log:
-        assert time.monotonic() < until
-        time.sleep(0.01)
+    # the last one to be listened to
+    until(lambda: f"{PREFIX}/cmd/ping (QoS" in broker.log.rpartition("New client connected")[2], "heard")
     try:
         yield Commanded(device, levers, commands, station, recent, folder)
     finally:

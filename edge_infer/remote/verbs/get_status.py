@@ -9,7 +9,7 @@ from edge_infer import clock
 from edge_infer.messages.command import GetStatus
 from edge_infer.messages.reply_data import Connection, DecisionNow, DeviceStatus, StationStatus
 from edge_infer.messages.stats import CameraStats, OutboxNumbers
-from edge_infer.remote.answer import Answer, RefusedError
+from edge_infer.remote.answer import Answer
 from edge_infer.remote.command import Command
 from edge_infer.remote.reach import Reach
 from edge_infer.station.station import Station
@@ -17,10 +17,8 @@ from edge_infer.station.station import Station
 
 def get_status(_request: GetStatus, command: Command, reach: Reach) -> Answer:
     """On a station's topic its own, on the device's topic all."""
-    stations = reach.stations()
+    stations = reach.stations
     if command.station is not None:
-        if command.station not in stations:
-            raise RefusedError("no_station", "it is not open yet, or not any more")
         found = _station(command.station, stations[command.station], reach)
         return Answer(
             "ok", "done", f"station {command.station}", found.model_dump(mode="json", by_alias=True)
@@ -31,7 +29,7 @@ def get_status(_request: GetStatus, command: Command, reach: Reach) -> Answer:
         boot_id=reach.boot_id,
         since=reach.started_at,
         uptime_s=round(time.monotonic() - reach.started_s, 3),
-        cameras=tuple(CameraStats(camera=name, state=one.state) for name, one in reach.cameras().items()),
+        cameras=tuple(CameraStats(camera=name, state=one.state) for name, one in reach.cameras.items()),
         stations=tuple(_station(name, one, reach) for name, one in stations.items()),
         outbox=OutboxNumbers(
             depth=queue.depth,
@@ -51,12 +49,13 @@ def get_status(_request: GetStatus, command: Command, reach: Reach) -> Answer:
 
 def _station(name: str, station: Station, reach: Reach) -> StationStatus:
     identity, settings = station.identity, station.settings
+    recipe = identity.external_recipe
     return StationStatus(
         station=name,
         camera=settings.camera,
         trigger=settings.trigger.type,
         decision=_decision(name, reach),
-        recipe=None,
+        recipe=recipe.id if recipe is not None else None,
         recipe_hash=identity.recipe.hash,
         model=identity.model,
         backend=identity.backend,

@@ -13,7 +13,7 @@ from edge_infer.remote.answer import Answer, RefusedError
 from edge_infer.remote.command import Command
 from edge_infer.remote.reach import Reach
 from edge_infer.result import new_result_id
-from edge_infer.station.station import Known, Station
+from edge_infer.station.station import Known
 
 log = logging.getLogger(__name__)
 
@@ -25,10 +25,9 @@ def start_single_job(
     request: StartSingleJob, command: Command, reach: Reach
 ) -> Answer | Callable[[], Answer]:
     """At once: the very next frame answers it. What is returned waits until the trigger is on disk."""
-    station = reach.stations().get(command.at)
-    if station is None:
-        raise RefusedError("no_station", "it is not open yet, or not any more")
-    if request.recipe_id is not None and request.recipe_id != _recipe(station):
+    station = reach.stations[command.at]
+    runs = station.identity.external_recipe
+    if request.recipe_id is not None and (runs is None or runs.id != request.recipe_id):
         raise RefusedError("other_recipe", f"the recipe {request.recipe_id} does not run: no inspection")
     if (known := station.known(request.part_id)) is not None:
         return _known(known)
@@ -49,10 +48,6 @@ def start_single_job(
         return Answer("error", "not_stored", text, data)
 
     return answer
-
-
-def _recipe(station: Station) -> str | None:
-    return None
 
 
 def _known(known: Known) -> Answer:
