@@ -152,7 +152,7 @@ def run(folder: Path, commit: str, count: int, *, rate: float | None) -> tuple[f
 
 
 def queue(folder: Path, count: int) -> Queue:
-    """The service's process while the broker is away, in a process of its own: other memory must not count."""
+    """The service's process while the broker is away; one of its own, as other memory must not count."""
     code = (
         "import sys; sys.path.insert(0, sys.argv[1]); from pathlib import Path\n"
         "from tests.benchmarks import delivery\n"
@@ -166,7 +166,7 @@ def queue(folder: Path, count: int) -> Queue:
     return Queue(count, before_mb, after_mb, peak_mb, disk_mb)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Nobody:
     """A port where nobody listens."""
 
@@ -212,7 +212,7 @@ def machine() -> list[str]:
     broker = subprocess.run(["mosquitto", "-h"], capture_output=True, text=True, check=False).stdout
     return [
         f"machine {platform.node()}, {os.cpu_count()} × {cpu[0] if cpu else platform.machine()}",
-        f"Linux {platform.release()}, Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}, "
+        f"Linux {platform.release()}, Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}",
         f"paho-mqtt {version('paho-mqtt')}, {broker.splitlines()[0] if broker else 'mosquitto'}",
     ]
 
@@ -221,7 +221,8 @@ def report(deliveries: list[Delivery], queued: Queue, size: int) -> str:
     """The page for the documentation."""
     where = "".join(f"- {line}\n" for line in machine())
     rows = "".join(
-        f"| `{one.commit}` | {one.rate:,.0f} | {RATES[one.commit]:,} | {_ms(one.put_ms)} | {_ms(one.paced_ms)} |\n"
+        f"| `{one.commit}` | {one.rate:,.0f} | {RATES[one.commit]:,} |"
+        f" {_ms(one.put_ms)} | {_ms(one.paced_ms)} |\n"
         for one in deliveries
     )
     return f"""# Delivery, measured
@@ -229,18 +230,18 @@ def report(deliveries: list[Delivery], queued: Queue, size: int) -> str:
 Written by `make bench-delivery`; do not edit.
 
 {where}
-A result of {size:,} bytes from `put` to a subscriber that has it: outbox, MQTT 5 with QoS 1 over plain TCP \
-(no TLS), a real mosquitto, mosquitto_sub as subscriber, all on this machine. {deliveries[0].results:,} results a \
-run; the subscriber's numbers are checked: none is missing.
+A result of {size:,} bytes from `put` to a subscriber that has it: outbox, MQTT 5 with QoS 1 over plain \
+TCP (no TLS), a real mosquitto, mosquitto_sub as subscriber, all on this machine. \
+{deliveries[0].results:,} results a run; the subscriber's numbers are checked: none is missing.
 
 | `outbox.commit` | results/s | wanted | `put`, ms: p50 / p99 / max | the same at the wanted rate |
 |---|---|---|---|---|
 {rows}
 `put` is what a station's thread waits for; at most {P99_MS:g} ms at p99 is wanted.
 
-Memory with the broker away (`normal`): {queued.before_mb:.1f} MB after {queued.results // 20:,} queued results, \
-{queued.after_mb:.1f} MB after {queued.results:,} ({queued.disk_mb:.0f} MB on disk), at most {queued.peak_mb:.1f} MB \
-in between.
+Memory with the broker away (`normal`): {queued.before_mb:.1f} MB after {queued.results // 20:,} queued \
+results, {queued.after_mb:.1f} MB after {queued.results:,} ({queued.disk_mb:.0f} MB on disk), at most \
+{queued.peak_mb:.1f} MB in between.
 """
 
 
