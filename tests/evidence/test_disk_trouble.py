@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -56,6 +58,7 @@ def test_e15_on_a_full_disk_pictures_are_dropped_results_go_on_and_one_alarm_say
     assert later.image is None
     lost = {data["resultId"] for data in store.told("evidence_lost")}
     assert lost == {one.result_id for one in records if one.image}
+    time.sleep(0.5)  # it is tried again some times, and nothing has changed
     assert len(store.told("evidence_stopped")) == 1
     assert sum("no pictures are stored" in line for line in caplog.messages) == 1
     small.make_room()
@@ -173,4 +176,31 @@ def test_more_pictures_than_fit_the_disk_for_long_and_nothing_but_the_oldest_is_
     newest = store.records[-1].image
     assert newest is not None
     assert any(path.as_uri() == newest.uri for path in pictures(small.path / "evidence"))
+    store.close()
+
+
+def test_a_disk_that_fails_in_the_middle_costs_that_picture_and_its_result_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, calls = os.fdatasync, 0
+
+    def broken(file: int) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 4:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        real(file)
+
+    monkeypatch.setattr(os, "fdatasync", broken)
+    store = Store(tmp_path / "evidence")
+    first, second = store.offer(2)
+    until(lambda: store.told("evidence_resumed"))
+    (third,) = store.offer()
+    until(lambda: store.evidence.stored == 2)
+    (lost,) = store.told("evidence_lost")
+    assert lost == {"resultId": second.result_id, "pictures": ["drawn"], "why": "Input/output error"}
+    assert [path.name for path in pictures(tmp_path / "evidence")] == sorted(
+        [f"{one.result_id}-{kind}.jpg" for one in (first, third) for kind in ("raw", "drawn")]
+        + [f"{second.result_id}-raw.jpg"]
+    )
     store.close()

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import stat
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -105,3 +108,31 @@ def test_a_power_cut_leaves_whole_pictures_only(tmp_path: Path) -> None:
         assert not list((disk.path / "evidence/.partial").iterdir())
     finally:
         disk.close()
+
+
+def test_a_kill_in_the_middle_of_a_write_leaves_nothing_under_the_final_name(tmp_path: Path) -> None:
+    # at the third picture, when its bytes are written and not yet on disk
+    code = """
+import os, signal, sys
+from datetime import UTC, datetime
+from pathlib import Path
+from edge_infer.evidence.folder import Day, Folder
+from edge_infer.result import new_result_id
+real, left = os.fdatasync, [2]
+def sync(file):
+    if not left[0]:
+        os.kill(os.getpid(), signal.SIGKILL)
+    left[0] -= 1
+    real(file)
+os.fdatasync = sync
+folder = Folder(Path(sys.argv[1]))
+folder.prepare()
+for _ in range(9):
+    folder.write(Day("2026-11-30", "cap"), f"{new_result_id()}-raw.jpg", bytes(300_000))
+"""
+    killed = subprocess.run([sys.executable, "-c", code, str(tmp_path)], timeout=30, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert [path.stat().st_size for path in pictures(tmp_path)] == [300_000] * 2
+    assert len(list((tmp_path / ".partial").iterdir())) == 1
+    Folder(tmp_path).prepare()
+    assert not list((tmp_path / ".partial").iterdir())
