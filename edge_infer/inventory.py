@@ -11,10 +11,10 @@ from pathlib import Path
 
 from edge_infer import __version__
 from edge_infer.config.site import Site
-from edge_infer.messages import counts, event, gap, stats, status
-from edge_infer.messages.info import SCHEMA, CameraInfo, Hardware, InfoMessage, StationInfo, Versions
-from edge_infer.result import SCHEMA as RESULT_SCHEMA
-from edge_infer.result import Identifier
+from edge_infer.messages.info import CameraInfo, Hardware, InfoMessage, StationInfo, Versions
+from edge_infer.messages.schemas import title
+from edge_infer.messages.topics import TOPICS
+from edge_infer.result import Identifier, Part
 from edge_infer.station.station import Station
 
 PACKAGES = (
@@ -29,18 +29,6 @@ PACKAGES = (
     "pydantic",
 )
 """What judges and delivers; those that are not installed are left out."""
-
-
-SCHEMAS = (
-    RESULT_SCHEMA,
-    gap.SCHEMA,
-    event.SCHEMA,
-    counts.SCHEMA,
-    status.SCHEMA,
-    SCHEMA,
-    stats.SCHEMA,
-)
-"""Of what is sent."""
 
 
 def info(site: Site, stations: Iterable[Station], *, boot_id: str, since: datetime) -> InfoMessage:
@@ -58,7 +46,7 @@ def info(site: Site, stations: Iterable[Station], *, boot_id: str, since: dateti
         stations=tuple(_station(station) for station in stations),
         recipes=tuple(site.recipes),
         commands=tuple(site.commands.allow),
-        schemas=SCHEMAS,
+        schemas=_schemas(),
     )
 
 
@@ -92,6 +80,15 @@ def hardware() -> Hardware:
         cores=len(os.sched_getaffinity(0)),
         memory_bytes=int(memory_kb.split()[0]) * 1024 if memory_kb else None,
     )
+
+
+def _schemas() -> tuple[str, ...]:
+    """Of what is sent; `last` is a result too."""
+    names: dict[type[Part], str] = {}
+    for topic in TOPICS:
+        if topic.sent and not isinstance(topic.payload, str):
+            names.setdefault(topic.payload, title(topic))
+    return tuple(names.values())
 
 
 def _station(station: Station) -> StationInfo:

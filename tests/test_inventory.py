@@ -110,6 +110,7 @@ def test_a_running_device_says_what_it_is_and_how_it_is_doing_but_no_address_and
         assert info.configuration.hash == result["internalConfigurationId"]["hash"]
         assert {"result/1", "info/1", "stats/1", "status/1", "event/1"} <= set(info.schemas)
         assert info.commands == ()
+        assert "last/1" not in info.schemas
         StatsMessage.model_validate_json(subscriber.messages("/stats")[0].payload)
         # nothing that was said so far holds an address or a secret
         said = b"".join(

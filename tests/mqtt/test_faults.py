@@ -299,6 +299,20 @@ def test_a_name_that_no_name_server_knows_is_asked_again(
         one.delivered()
 
 
+def test_a_network_thread_that_a_bug_ended_is_told_to_the_service(
+    mosquitto: Mosquitto, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> None:
+        raise RuntimeError("a bug")
+
+    with device(mosquitto, tmp_path / "outbox") as one:
+        one.connected()
+        monkeypatch.setattr(one.publisher._pump, "_tell", fail)
+        mosquitto.kill()
+        one.wait(lambda: one.publisher.failure is not None, "told")
+        assert not one.publisher.connected
+
+
 def test_a_broker_is_reached_over_ipv6(tmp_path: Path) -> None:
     broker = Mosquitto(tmp_path / "mosquitto", host="::1")
     with broker, device(broker, tmp_path / "outbox") as one:
