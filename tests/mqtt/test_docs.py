@@ -75,7 +75,7 @@ def test_every_topic_that_is_sent_is_documented(mosquitto: Mosquitto, tmp_path: 
 
 def test_the_access_rights_in_the_documentation_are_enough(tmp_path: Path) -> None:
     rights = re.findall(r"^pattern .*$", DOC.read_text(), re.MULTILINE)
-    assert len(rights) == 3
+    assert len(rights) == 4
     # the broker's name for the user is the device's
     acl = "\n".join([*rights, "user watcher", "topic readwrite #", ""])
     users = {"ipc7": "p", "watcher": "w"}

@@ -129,6 +129,9 @@ stations:
 outbox:
   max_bytes: 500MB
   commit: fsync
+commands:
+  allow: [ping, get_status]
+  per_minute: 60
 recipes:
   night:
     cap:

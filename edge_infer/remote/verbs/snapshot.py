@@ -11,8 +11,6 @@ from edge_infer.remote.answer import Answer, RefusedError
 from edge_infer.remote.command import Command
 from edge_infer.remote.reach import Reach
 
-SCHEMA = "snapshot/1"
-
 
 def snapshot(request: Snapshot, command: Command, reach: Reach) -> Answer:
     """Answered when the picture is on its way; the two may come in either order."""
@@ -23,7 +21,7 @@ def snapshot(request: Snapshot, command: Command, reach: Reach) -> Answer:
         topic,
         small.data,
         content_type=JPEG,
-        user=(("schema", SCHEMA), ("kind", picture.kind), ("capturedAt", frame.captured_at.isoformat())),
+        user=(("kind", picture.kind), ("capturedAt", frame.captured_at.isoformat())),
     )
     if small is None or not sent:
         raise DeliveryError("the broker would not take the picture", hint="see mqtt.max_image_bytes")
