@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sqlite3
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 from edge_infer import cli
@@ -393,3 +395,16 @@ def test_of_a_database_that_was_set_aside_what_can_be_read_is_exported(run: Run,
     assert f"only {len(found)} messages could be read" in err
     assert len(found) > 500
     assert found == list(range(1, len(found) + 1))
+
+
+# -- documentation
+
+
+def test_the_documentation_names_every_option() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "outbox.md").read_text()
+    group = cli.cli.get_command(click.Context(cli.cli), "outbox")
+    assert isinstance(group, click.Group)
+    for name, command in group.commands.items():
+        (synopsis,) = re.findall(rf"^edge-infer outbox {name} +CONFIG (.*)$", text, re.MULTILINE)
+        options = [one.opts[0] for one in command.params if isinstance(one, click.Option)]
+        assert sorted(re.findall(r"--[a-z]+", synopsis)) == sorted(options)
