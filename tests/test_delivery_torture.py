@@ -28,6 +28,7 @@ from tests.support.site_broker import SiteBroker
 Victim = Literal["broker", "service"]
 WORDS = ("OK", "NOK", "UNDEFINED")
 RATE = 200
+SAVING = "Saving in-memory database"
 
 
 @dataclass(frozen=True)
@@ -169,6 +170,9 @@ def test_nothing_is_lost_or_invented_whoever_is_killed(
         ours = Ours(broker, tmp_path, protocol)
         try:
             until(lambda: ours.subscriber.connected, 10)
+            # mosquitto writes a new session down within a second, not at once
+            saved = broker.log.count(SAVING)
+            until(lambda: broker.log.count(SAVING) > saved, 10)
             began_s = time.monotonic()
             producer.start()
             for number, kill in enumerate(plan):

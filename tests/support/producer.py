@@ -19,11 +19,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from edge_infer.delivery import Delivery
 from edge_infer.mqtt.publisher import Timing
 from edge_infer.result import Decision, Result
 from edge_infer.station import StationSettings
-from tests.support.publishers import PREFIX, Device
+from tests.support.publishers import Device
 from tests.support.results import result
 
 STATIONS = ("cap", "label", "level", "seal")
@@ -102,18 +101,6 @@ def _read(notes: Path) -> Iterator[Promised]:
         yield Promised(station, stream_id, int(seq), decision, digest)
 
 
-class _Noting(Delivery):
-    """The service's own, with a pen."""
-
-    notes: int
-
-    def _committed(self, result: Result) -> None:
-        digest = hashlib.sha256(result.as_json().encode()).hexdigest()
-        line = f"{result.station} {result.stream_id} {result.seq} {result.decision} {digest}\n"
-        os.write(self.notes, line.encode())
-        super()._committed(result)
-
-
 def _main(settings: Mapping[str, Any], folder: Path) -> None:
     ended = False
 
@@ -125,8 +112,14 @@ def _main(settings: Mapping[str, Any], folder: Path) -> None:
     made = len(list(_read(folder / "notes")))
     broker = SimpleNamespace(host=settings["host"], port=settings["port"], user="nobody", password="nothing")
     device = Device(broker, folder / "outbox", timing=TIMING, **settings["mqtt"])
-    delivery = _Noting(device.outbox, device.publisher, PREFIX)
-    delivery.notes = os.open(folder / "notes", os.O_WRONLY | os.O_APPEND)
+    notes = os.open(folder / "notes", os.O_WRONLY | os.O_APPEND)
+
+    def committed(final: Result) -> None:
+        digest = hashlib.sha256(final.as_json().encode()).hexdigest()
+        os.write(notes, f"{final.station} {final.stream_id} {final.seq} {final.decision} {digest}\n".encode())
+        device.publisher.last(final.station, final)
+        device.publisher.counts(final.station, device.outbox.counts(final.station))
+
     device.start()
     station = StationSettings.model_validate_json('{"camera": "c", "model": "m"}')
     due = time.monotonic()
