@@ -21,7 +21,6 @@ from typing import Any
 
 from edge_infer.mqtt.publisher import Timing
 from edge_infer.result import Decision, Result
-from edge_infer.station import StationSettings
 from tests.support.publishers import Device
 from tests.support.results import result
 
@@ -121,13 +120,12 @@ def _main(settings: Mapping[str, Any], folder: Path) -> None:
         device.publisher.counts(final.station, device.outbox.counts(final.station))
 
     device.start()
-    station = StationSettings.model_validate_json('{"camera": "c", "model": "m"}')
     due = time.monotonic()
     while not ended:
         if made < settings["total"]:
             one = result(STATIONS[made % len(STATIONS)], DECISIONS[made % len(DECISIONS)])
-            delivery.decide(one)
-            delivery.publish(one, None, None, station)
+            device.publisher.decision(one.station, one)
+            device.put(one, committed)
             made += 1
         due += 1 / settings["rate"]
         time.sleep(max(0.0, due - time.monotonic()))
