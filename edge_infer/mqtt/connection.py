@@ -40,8 +40,9 @@ LARGEST_PACKET = 65_536
 _TAKEN_OVER = 0x8E
 _MESSAGE_CODES = frozenset({0x87, 0x90, 0x95, 0x99, 0x9A, 0x9B})
 """Not authorized, topic name invalid, packet too large, payload format invalid, no retain, no such QoS."""
-_NO_SUCH_PROTOCOL = frozenset({1, 2, 0x84})
-"""CONNACK: 1 of MQTT 3.1.1, which a reader of MQTT 5 may get as well; 0x84 of MQTT 5."""
+_NO_SUCH_PROTOCOL = 0x84
+"""Also where the broker refused in the words of MQTT 3.1.1."""
+_NO_SUCH_CLIENT_ID = 0x85
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,8 +286,10 @@ class Connection:
     ) -> None:
         if code.is_failure:
             self._refused = _said(code, properties)
-            if code.value in _NO_SUCH_PROTOCOL:
+            if code.value == _NO_SUCH_PROTOCOL:
                 self._refused += "; " + self._other_protocol()
+            elif code.value == _NO_SUCH_CLIENT_ID:
+                self._refused += "; set client_id under mqtt (some brokers take 23 letters and digits)"
             elif server := getattr(properties, "ServerReference", None):
                 self._refused += f"; it names {server} as the broker to use (host)"
             return

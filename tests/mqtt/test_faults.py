@@ -249,6 +249,30 @@ def test_a_broker_that_refuses_mqtt_3_1_1_leads_to_the_setting(tmp_path: Path) -
         assert 'protocol: "5"' in str(one.publisher.stats.trouble)
 
 
+@pytest.mark.parametrize(
+    ("protocol", "connack"),
+    [("5", bytes([CONNACK << 4, 3, 0, 0x85, 0])), ("3.1.1", bytes([CONNACK << 4, 2, 0, 2]))],
+)
+def test_a_broker_that_does_not_like_our_id_leads_to_the_setting(
+    tmp_path: Path, protocol: str, connack: bytes
+) -> None:
+    with (
+        FakeBroker(lambda *_: connack) as broker,
+        device(broker, tmp_path / "outbox", protocol=protocol) as one,
+    ):
+        one.wait(lambda: one.publisher.stats.trouble is not None, "told")
+        assert "set client_id under mqtt" in str(one.publisher.stats.trouble)
+
+
+@pytest.mark.parametrize("protocol", ["5", "3.1.1"])
+@pytest.mark.parametrize("password", ["#pa:ss@w/ord?%", "pä ss wörd", "密码" * 20])
+def test_a_password_of_any_signs_lets_us_in(tmp_path: Path, protocol: str, password: str) -> None:
+    broker = Mosquitto(tmp_path / "mosquitto", users={"ipc-7": password})
+    broker.user, broker.password = "ipc-7", password
+    with broker, device(broker, tmp_path / "outbox", protocol=protocol) as one:
+        one.connected()
+
+
 def test_a_broker_that_knows_another_broker_is_quoted(tmp_path: Path) -> None:
     server = b"other.example"
     properties = bytes([0x1C, 0, len(server)]) + server
