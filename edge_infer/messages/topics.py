@@ -73,7 +73,7 @@ TOPICS: tuple[Topic, ...] = (
         StatsMessage,
         "how the device is doing",
         expires="yes",
-        user=("schema", "validUntil"),
+        user=("schema",),
     ),
     Topic("event", "event", EventMessage, "something happened", outbox=True, user=("schema",)),
     Topic(

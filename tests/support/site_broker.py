@@ -95,7 +95,7 @@ class Peer:
     def subscribe(self, *topics: str) -> Peer:
         """And wait for the broker."""
         before = self._subscribed
-        self.client.subscribe([(topic, 1) for topic in topics])  # type: ignore[arg-type]
+        self.client.subscribe([(topic, 1) for topic in topics])
         self.wait(lambda: self._subscribed > before, "subscribed")
         return self
 
