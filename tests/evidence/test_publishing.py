@@ -15,6 +15,7 @@ from PIL import Image as Pillow
 
 from edge_infer.delivery import Delivery
 from edge_infer.evidence.settings import EvidenceSettings
+from edge_infer.remote.recent import Recent
 from edge_infer.station import StationSettings
 from tests.support.evidence import scene, until
 from tests.support.mosquitto import Mosquitto
@@ -28,7 +29,7 @@ STATION = StationSettings(camera="top", model="m")
 @contextmanager
 def delivery(one: Device, folder: Path, **settings: Any) -> Iterator[Delivery]:
     written = {"min_free_bytes": 0, "publish": ["raw", "drawn"], **settings}
-    made = Delivery(one.outbox, one.publisher, PREFIX)
+    made = Delivery(one.outbox, one.publisher, PREFIX, Recent(scenes=False))
     made.keep_pictures(EvidenceSettings.model_validate_json(json.dumps(written)), folder)
     yield made
     made.close(5)
