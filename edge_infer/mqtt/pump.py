@@ -119,7 +119,7 @@ class Pump:
                 was_in=was_in,
                 lived_s=time.monotonic() - began,
                 # one that the broker closed for a message is no riddle
-                explained=bool(self._refusals) or lost.blames_message,
+                explained=bool(self._refusals) or lost.blames_message or self._suspects.any,
                 taken_over=lost.taken_over,
             )
             if war is not None:
@@ -179,6 +179,7 @@ class Pump:
             return
         why = lost.reason if lost.blames_message else "the broker closes the connection for it"
         self._refuse(sent, lost.code or UNSPECIFIED, why)
+        self._retry.settled()
         for mid in [mid for mid, one in self._on_wire.items() if one is sent]:
             del self._on_wire[mid]
 

@@ -51,6 +51,10 @@ class Retry:
             return "sure"
         return "probable" if self._short_lives == SHORT_LIVES else None
 
+    def settled(self) -> None:
+        """Why connections ended is known and over: no long waits for it."""
+        self._failures = self._short_lives = 0
+
     def wait_s(self) -> float:
         """Before the next attempt."""
         longest: float = min(
