@@ -208,7 +208,7 @@ def _opened(database: Path, copies: Path) -> sqlite3.Connection:
         if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
             raise
         # a read-only disk and nobody there who has the index of the log: with a log only a copy can be read
-        log = database.with_name(NAME + "-wal" if database.name == NAME else database.name + "-wal")
+        log = database.with_name(f"{database.name}-wal")
         if not log.exists() or not log.stat().st_size:
             db = _connect(database, "immutable=1")
         else:

@@ -27,15 +27,17 @@ from edge_infer.outbox import Outbox, OutboxSettings
 from tests.support.outboxes import put_all
 from tests.support.results import result
 outbox = Outbox.open(Path(sys.argv[1]), OutboxSettings(commit=sys.argv[3]))
-for _ in range(20):
-    final = put_all(outbox, [result() for _ in range(20)])[-1]
+for _ in range(60):
+    final = put_all(outbox, [result() for _ in range(50)])[-1]
 print(final.stream_id, final.seq, flush=True)
 threading.Event().wait()
 """
 
 
 def killed(folder: Path, commit: str = "fsync") -> tuple[str, int]:
-    """A service that committed 400 results and was killed: its stream and last number."""
+    """A service that committed 3,000 results, more than its log holds, and was killed: its stream and its
+    last number.
+    """
     with subprocess.Popen(
         [sys.executable, "-c", WRITER, str(folder), str(ROOT), commit], stdout=subprocess.PIPE, text=True
     ) as process:
@@ -111,7 +113,12 @@ def test_a_killed_service_goes_on_in_its_stream(tmp_path: Path) -> None:
 
 
 def _in_the_middle(log: Path) -> None:
-    _overwrite(log, log.stat().st_size // 2, 64)
+    # of what belongs to this round: the rest is left over from the one before
+    data = log.read_bytes()
+    frame = 24 + struct.unpack(">I", data[8:12])[0]
+    places = range(32, len(data), frame)
+    current = [at for at in places if data[at + 8 : at + 16] == data[16:24]]
+    _overwrite(log, current[len(current) // 2] + 100, 64)
 
 
 def _at_its_head(log: Path) -> None:
@@ -153,7 +160,7 @@ def test_a_frame_that_a_kill_left_unfinished_is_no_damage(tmp_path: Path) -> Non
     outbox = opened(tmp_path)
     assert put_all(outbox, [result()])[0].stream_id == stream_id
     outbox.close(5)
-    assert seq == 400
+    assert seq == 3000
 
 
 def test_relaxed_commits_start_new_streams_after_a_power_cut_and_not_after_a_kill(
