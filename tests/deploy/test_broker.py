@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import shutil
 import socket
 import ssl
@@ -371,3 +373,30 @@ def test_it_needs_nothing_but_python_and_openssl() -> None:
     )
     assert done.returncode == 0
     assert b"make-broker" in done.stdout
+
+
+def test_the_documented_commands_work_in_their_order(tmp_path: Path) -> None:
+    text = (CHECKOUT / "docs/broker.md").read_text()
+    commands = re.findall(r"^deploy/broker/make-broker (.*)$", text, re.MULTILINE)
+    assert len(commands) >= 8
+    for command in commands:
+        verb, folder, *rest = shlex.split(command)
+        done = make(verb, tmp_path / folder, *rest)
+        assert done.returncode == 0, (command, done.stderr)
+    assert "10.0.0.5" in (tmp_path / "plant1-broker/broker/mosquitto.conf").read_text()
+
+
+def test_systemd_understands_every_line_of_the_drop_in(tmp_path: Path) -> None:
+    units = tmp_path / "etc/systemd/system"
+    shutil.copytree(CHECKOUT / "deploy/broker/mosquitto.service.d", units / "mosquitto.service.d")
+    # Debian's own unit, from the package that the tests install
+    shutil.copy("/lib/systemd/system/mosquitto.service", units)
+    for program in (tmp_path / "usr/sbin/mosquitto", tmp_path / "bin/kill"):
+        program.parent.mkdir(parents=True)
+        program.write_text("#!/bin/sh\n")
+        program.chmod(0o755)
+    for target in ("network.target", "sysinit.target", "basic.target"):
+        (units / target).write_text("[Unit]\nDescription=stand-in\n")
+    command = ["systemd-analyze", "verify", "--man=no", f"--root={tmp_path}", "mosquitto.service"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
