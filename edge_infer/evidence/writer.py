@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from edge_infer import clock
@@ -14,7 +14,7 @@ from edge_infer.evidence.budget import Budget, NoRoomError
 from edge_infer.evidence.folder import Folder, day_of, name_of
 from edge_infer.evidence.health import Alarm, Health
 from edge_infer.evidence.pictures import Encoded
-from edge_infer.evidence.settings import EvidenceSettings, Kind
+from edge_infer.evidence.settings import EvidenceSettings
 from edge_infer.result import Result
 
 log = logging.getLogger(__name__)
@@ -58,7 +58,6 @@ class Writer:
         self._health = health
         self._alarm = alarm
         self._budget = Budget(folder, settings, self._pause)
-        self._max_bytes = settings.max_bytes
         self._waiting: deque[Named] = deque()
         self._waiting_bytes = 0
         self._in_hand: Named | None = None
@@ -98,7 +97,7 @@ class Writer:
                 self._waiting_bytes += sum(named.sizes)
                 self._changed.notify()
                 return
-        self._lost(named, [one.kind for one in named.pictures], "the service stops")
+        self._lost(named, named.pictures, "the service stops")
 
     def close(self, timeout_s: float) -> None:
         """Write what waits; what the disk does not take in that time is told to be lost. Bounded."""
@@ -112,15 +111,17 @@ class Writer:
             left = [*([self._in_hand] if self._in_hand else []), *self._waiting]
             self._waiting.clear()
         for named in left:
-            self._lost(
-                named, [one.kind for one in named.pictures], "the service stopped before the disk took it"
-            )
+            self._lost(named, named.pictures, "the service stopped before the disk took it")
+        if left:
+            log.error("the disk did not take the pictures of the last %d result(s) in time", len(left))
 
     # -- the thread
 
     def _run(self) -> None:
         try:
             self._attempt(self._folder.prepare)
+            # begin to count before the first picture may need room
+            self._attempt(self._keep_house)
             while True:
                 named = self._take()
                 if named is not None:
@@ -160,7 +161,8 @@ class Writer:
         except (OSError, NoRoomError) as error:
             self._failed(error, named.sizes)
             self._health.drop()
-            self._lost(named, [one.kind for one in left], _text(error))
+            # none is left where only their names could not be made sure of
+            self._lost(named, left or named.pictures, _text(error))
         with self._changed:
             self._in_hand = None
 
@@ -195,12 +197,10 @@ class Writer:
         self._counting, self._next_count_s = False, self._retry_s
         self._health.fail(_text(error))
 
-    def _lost(self, named: Named, kinds: list[Kind], why: str) -> None:
-        self._alarm(
-            "evidence_lost",
-            {"resultId": named.result.result_id, "pictures": kinds, "why": why},
-            named.result.station,
-        )
+    def _lost(self, named: Named, pictures: Sequence[Encoded], why: str) -> None:
+        kinds = [one.kind for one in pictures]
+        data = {"resultId": named.result.result_id, "pictures": kinds, "why": why}
+        self._alarm("evidence_lost", data, named.result.station)
 
     def _pause(self) -> None:
         with self._changed:
