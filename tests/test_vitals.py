@@ -82,6 +82,21 @@ def test_an_outage_leaves_no_heap_of_old_numbers_and_is_told_afterwards(
             assert one.publisher.stats.last_trouble is not None
 
 
+def test_numbers_that_are_too_old_are_not_sent_at_all(mosquitto: Mosquitto, tmp_path: Path) -> None:
+    mosquitto.stop()
+    with device(mosquitto, tmp_path / "outbox") as one:
+        with _telling(one, tmp_path):
+            one.wait(lambda: one.publisher.stats.trouble is not None, "in trouble")
+        one.lock_out()
+        mosquitto.start()
+        time.sleep(1.3)
+        with subscribed(mosquitto, f"{PREFIX}/#") as subscriber:
+            one.let_in()
+            one.put(result())
+            subscriber.wait_on("/result")
+            assert not subscriber.on("/stats")
+
+
 def test_a_refused_topic_is_told_with_its_reason(tmp_path: Path) -> None:
     acl = f"user edge-infer\ntopic readwrite {PREFIX}/stats\ntopic readwrite {PREFIX}/status\n"
     with (
