@@ -204,3 +204,15 @@ def test_a_disk_that_fails_in_the_middle_costs_that_picture_and_its_result_is_to
         + [f"{second.result_id}-raw.jpg"]
     )
     store.close()
+
+
+def test_the_first_picture_after_a_start_finds_room_by_the_oldest_of_earlier_runs(disk: Disk) -> None:
+    small = disk("10m")
+    old = [lay(small.path / "evidence", timedelta(days=2 + age), size=1 * MB) for age in range(4)]
+    small.fill(leave=1 * MB)
+    store = Store(small.path / "evidence", max_bytes=100 * MB, min_free_bytes=1 * MB)
+    store.offer()
+    until(lambda: store.evidence.stored == 1)
+    assert not store.told("evidence_stopped")
+    assert [path.exists() for path in old] == [True, True, True, False]
+    store.close()
