@@ -215,6 +215,9 @@ class Session:
             if self._closed.is_set():
                 client.disconnect()
                 return "closed"
+            if client.socket() is None:
+                # whatever is written may be what finds out that the connection has broken
+                break
             room = self._room()
             wanted = (selectors.EVENT_READ if room else 0) | (
                 selectors.EVENT_WRITE if client.want_write() else 0
@@ -225,9 +228,7 @@ class Session:
             if readable & selectors.EVENT_WRITE:
                 client.loop_write()
             client.loop_misc()
-            if client.socket() is None and self._lost is None:
-                self._lost = "the connection broke"
-        return self._lost
+        return self._lost or "the connection broke"
 
     def _wait(self, selector: selectors.BaseSelector, sock: Any, wanted: int, *, room: bool) -> int:
         registered = sock in selector.get_map()
