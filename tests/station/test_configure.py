@@ -91,6 +91,40 @@ def test_an_engine_gets_only_the_inspections_whose_setup_names_it(
     assert (len(network.seen), len(second.seen)) == (10, 10)
 
 
+def test_parts_are_given_to_their_own_engine_only(network: Scripted) -> None:
+    line = Line(network, start=False, trigger={"type": "mqtt"})
+    first, second = line.engine, Engine("other", cast(Network, network))
+    start = now()
+    line.station.ask(part("A", start))
+    line.station.configure(line.setup("other", engine=second))
+    line.station.ask(part("B", start))
+    line.station.offer(frame(1, time_s=start + 0.01))
+    for engine in (second, first):
+        assert line.box.published == []  # B waits for A's answer
+        work = line.station.take_triggered(engine)
+        assert work is not None
+        assert line.station.take_triggered(engine) is None
+        work(engine.network)
+    assert [(one.part_id, by(one)[0]) for one in line.box.published] == [("A", None), ("B", "other")]
+
+
+def test_frames_are_given_to_their_own_engine_only(network: Scripted) -> None:
+    line = Line(network, start=False)
+    first, second = line.engine, Engine("other", cast(Network, network))
+    line.station.offer(frame(1, time_s=now()))
+    line.station.configure(line.setup("other", engine=second))
+    assert line.station.take_newest(first) is None
+    assert line.station.take_newest(second) is not None
+    tape = Line(network, start=False, recorded=True)
+    tape.station.offer(frame(1))
+    tape.station.configure(tape.setup("other", engine=second))
+    tape.station.offer(frame(2))
+    assert tape.station.take_newest(second) is None
+    assert tape.station.take_newest(tape.engine) is not None
+    assert tape.station.take_newest(tape.engine) is None
+    assert tape.station.take_newest(second) is not None
+
+
 def test_a_frame_in_the_slot_is_woken_up_for_the_new_engine(network: Scripted, second: Scripted) -> None:
     network.go.clear()
     line = Line(network)
