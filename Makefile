@@ -13,7 +13,7 @@ demo: .venv/demo.stamp          ## the whole chain with no hardware
 test: .venv/dev.stamp .venv/debian.stamp .venv/node.stamp    ## every test
 	@$(BIN)/python -m pytest
 
-test-release: .venv/dev.stamp .venv/npu/openvino/libs/npu_compile.exe   ## the bundled network through the NPU's real compiler
+test-release: .venv/dev.stamp .venv/debian.stamp .venv/node-red.stamp .venv/npu/openvino/libs/npu_compile.exe   ## the bundled network through the NPU's real compiler, the flow in Node-RED
 	@$(BIN)/python -m pytest tests/release
 
 bench-delivery: .venv/dev.stamp .venv/debian.stamp    ## results a second from a station to a subscriber
@@ -70,6 +70,15 @@ NODE_OK = node -e 'process.exit(process.versions.node.split(".")[0] < 20 ? 1 : 0
 	@echo "installing the tests' node packages into .venv/node ..."
 	@mkdir -p .venv/node && cp tests/node/package.json tests/node/package-lock.json tests/node/.npmrc .venv/node/
 	@cd .venv/node && npm ci --loglevel=error --ignore-scripts --no-audit --no-fund >npm.log 2>&1 || { cat npm.log; exit 1; }
+	@touch $@
+
+# 425 packages, 163 MB: only before a release
+.venv/node-red.stamp: export PATH := $(CURDIR)/$(BIN):$(PATH)
+.venv/node-red.stamp: Makefile .venv/node.stamp
+	@echo "installing Node-RED into .venv/node-red ..."
+	@rm -rf .venv/node-red && mkdir .venv/node-red && cd .venv/node-red && echo '{"private": true}' >package.json && \
+		npm install --loglevel=error --ignore-scripts --no-audit --no-fund --no-package-lock node-red@4.1.15 >npm.log 2>&1 \
+		|| { cat npm.log; exit 1; }
 	@touch $@
 
 # The NPU's compiler comes with OpenVINO's Windows wheel only; Wine runs it on amd64. tests/release finds it in .venv/npu.
