@@ -279,8 +279,8 @@ class Service:
         if self._opener is not None:
             # it looks at the flag between two models
             self._opener.join(OPENER_S)
-        if self._commands is not None:
-            self._commands.close()
+        if self._commands is not None and not self._commands.close():
+            self.left_behind.append("a command")
         cameras = list(self._cameras.values())
         for camera in cameras:
             camera.stop()

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeVar, get_args
 
 from edge_infer import clock
-from edge_infer.errors import ConfigError, EdgeInferError, OutboxError
+from edge_infer.errors import DeliveryError, EdgeInferError, OutboxError
 from edge_infer.messages.command import ACTUATING, AT_DEVICE, AT_STATION, REQUESTS, Reply, VerbName
 from edge_infer.mqtt.messages import Message, encode
 from edge_infer.mqtt.reply_space import RESPONSES, answerable
@@ -71,14 +71,14 @@ class Commands:
             where = f"{self._reach.prefix}/{station}" if station is not None else self._reach.prefix
             self._reach.publisher.subscribe(f"{where}/cmd/{verb}", partial(self._received, verb, station))
 
-    def close(self) -> None:
-        """What is in hand is finished if it takes no longer than a moment."""
+    def close(self) -> bool:
+        """What is in hand is finished if it takes no longer than a moment; False where it does."""
         until_s = time.monotonic() + CLOSE_S
         self._closed = True
-        for lane in self._lanes.values():
-            lane.close(max(0.0, until_s - time.monotonic()))
+        ended = [lane.close(max(0.0, until_s - time.monotonic())) for lane in self._lanes.values()]
         self._done.close()
         self._audit.close(max(0.1, until_s - time.monotonic()))
+        return all(ended)
 
     # -- on the thread that received it: everything here is quick
 
@@ -205,18 +205,23 @@ def _guarded(verb: VerbName, work: Callable[[], T]) -> T | Answer:
     """What it gives, or what went wrong."""
     try:
         return work()
-    except RefusedError as error:
-        return error.answer
-    except ConfigError as error:
-        return Answer("rejected", "bad_configuration", str(error)[:500])
-    except OutboxError as error:
-        return Answer("error", "not_stored", str(error))
     except EdgeInferError as error:
-        return Answer("rejected", "refused", str(error))
+        return _failed(error)
     except Exception:
         # a bug in one verb must not end commands, and the asker must not wait for ever
         log.exception("the command %s failed", verb)
         return Answer("error", "internal", "a bug in edge-infer; its log says more")
+
+
+def _failed(error: EdgeInferError) -> Answer:
+    if isinstance(error, RefusedError):
+        return error.answer
+    if isinstance(error, DeliveryError):
+        return Answer("error", "not_sent", str(error))
+    # the disk's trouble, not the request's
+    if isinstance(error, OutboxError) or isinstance(error.__cause__, OSError):
+        return Answer("error", "not_stored", str(error))
+    return Answer("rejected", "refused", str(error))
 
 
 def _busy() -> RefusedError:

@@ -26,6 +26,7 @@ KEPT_S = float(LONGEST_S)
 """As long as a request can hold, its repetition is known."""
 LIMIT = 10_000
 """Requests that are remembered on disk; with so many within `KEPT_S` the next one is told `busy`."""
+CLOSE_S = 0.1
 PARTS_KEPT_S = 30.0
 """The repetition of a part: later it may be that part again."""
 PARTS_LIMIT = 1000
@@ -121,9 +122,12 @@ class DiskMemory:
             log.error("the answer to a command is not remembered: %s", error)
 
     def close(self) -> None:
-        """Safe to call twice."""
-        with self._lock:
-            self._drop()
+        """Safe to call twice. Where the disk hangs it stays open: the process ends anyway."""
+        if self._lock.acquire(timeout=CLOSE_S):
+            try:
+                self._drop()
+            finally:
+                self._lock.release()
 
     def _begin(self, db: sqlite3.Connection, key: Key, fingerprint: str) -> Remembered | None:
         now = (self._boot_id, time.monotonic(), clock.now().timestamp())

@@ -7,10 +7,12 @@ import random
 import socket
 import threading
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from edge_infer import clock
@@ -19,9 +21,13 @@ from edge_infer.messages.command import ACTUATING, AT_DEVICE, VERBS
 from edge_infer.remote.audit import COMMANDS, FOLDER, PARTS
 from edge_infer.remote.commands import QUEUES
 from edge_infer.remote.freshness import LONGEST_S
+from edge_infer.remote.memory import NAME
+from edge_infer.remote.recent import KEPT
+from tests.support.frames import frame
 from tests.support.mosquitto import Mosquitto
 from tests.support.publishers import PREFIX
 from tests.support.remote import Asker, Commanded, commanded, until
+from tests.support.results import result
 from tests.support.subscriber import subscribed
 
 REPLIES = "vision/v1/rsp/#"
@@ -251,6 +257,23 @@ def test_a_full_queue_of_parts_is_told_busy_and_the_station_is_not_asked(
         assert len(asked) == codes.count("not_stored") <= 22
 
 
+def test_a_command_that_hangs_does_not_keep_the_service_from_stopping(
+    mosquitto: Mosquitto, tmp_path: Path
+) -> None:
+    with subscribed(mosquitto, REPLIES) as subscriber, commanded(mosquitto, tmp_path) as one:
+        asker = Asker(subscriber)
+        one.levers.go.clear()
+        for verb in ("reload", "cap/snapshot"):
+            asker.send(verb, {})
+            assert one.levers.begun.acquire(timeout=5)
+        with one.commands._done._lock:
+            began = time.monotonic()
+            assert not one.commands.close()
+            assert time.monotonic() - began < 1.0
+        late = asker.ask("ping")
+        assert (late["status"], late["code"]) == ("busy", "stopping")
+
+
 def test_who_asks_too_often_is_told_busy_and_others_are_not(mosquitto: Mosquitto, tmp_path: Path) -> None:
     with (
         subscribed(mosquitto, REPLIES) as subscriber,
@@ -290,6 +313,71 @@ def test_a_bug_in_a_verb_and_a_refusal_of_the_device_are_answered_and_end_nothin
         one.levers.error = None
         assert asker.ask("reload")["status"] == "ok"
     assert "secret detail" in caplog.text
+
+
+def test_a_change_that_the_disk_does_not_take_is_an_error_and_not_a_refusal(
+    mosquitto: Mosquitto, tmp_path: Path
+) -> None:
+    with subscribed(mosquitto, REPLIES) as subscriber, commanded(mosquitto, tmp_path) as one:
+        asker = Asker(subscriber)
+        one.levers.error = EdgeInferError("the choice cannot be stored")
+        one.levers.error.__cause__ = OSError("no space left on device")
+        answer = asker.ask("cap/select_recipe", {"recipeId": "blue"})
+        assert (answer["status"], answer["code"]) == ("error", "not_stored")
+        one.commands._done.close()
+        for path in tmp_path.glob(f"{NAME}*"):
+            path.unlink()
+        (tmp_path / NAME).mkdir()
+        answer = asker.ask("cap/select_recipe", {"recipeId": None})
+        assert (answer["status"], answer["code"]) == ("error", "not_stored")
+        assert one.levers.done == []
+
+
+def test_the_status_shows_no_decision_that_may_not_be_believed_any_more(
+    mosquitto: Mosquitto, tmp_path: Path
+) -> None:
+    with subscribed(mosquitto, REPLIES) as subscriber, commanded(mosquitto, tmp_path) as one:
+        asker = Asker(subscriber)
+        assert asker.ask("cap/get_status")["data"]["decision"] is None
+        old = result("cap", "OK", created=datetime.now(UTC) - timedelta(seconds=5))
+        one.recent.decide(old)
+        assert asker.ask("cap/get_status")["data"]["decision"] is None
+        new = result("cap", "NOK")
+        one.recent.decide(new)
+        told = asker.ask("get_status")["data"]["stations"][0]["decision"]
+        assert (told["decision"], told["resultId"]) == ("NOK", new.result_id)
+        # as old as the frame, not as the result
+        assert told["validUntil"] < (new.creation_time + timedelta(seconds=5)).isoformat()
+
+
+def test_the_newest_results_are_kept_and_no_more(mosquitto: Mosquitto, tmp_path: Path) -> None:
+    with subscribed(mosquitto, REPLIES) as subscriber, commanded(mosquitto, tmp_path) as one:
+        asker = Asker(subscriber)
+        assert asker.ask("cap/get_result")["code"] == "not_found"
+        results = [result("cap", part_id=f"A-{i // 2}") for i in range(KEPT + 10)]
+        for made in results:
+            one.recent.commit(made)
+        assert asker.ask("cap/get_result")["data"]["result"]["resultId"] == results[-1].result_id
+        last = asker.ask("cap/get_result", {"partId": "A-30"})["data"]["result"]
+        assert last["resultId"] == results[61].result_id
+        assert asker.ask("cap/get_result", {"resultId": results[9].result_id})["code"] == "not_found"
+
+
+def test_a_snapshot_without_a_frame_or_a_broker_that_takes_it_is_told(
+    mosquitto: Mosquitto, tmp_path: Path
+) -> None:
+    with (
+        subscribed(mosquitto, REPLIES) as subscriber,
+        commanded(mosquitto, tmp_path, max_image_bytes=1000) as one,
+    ):
+        asker = Asker(subscriber)
+        assert asker.ask("cap/snapshot")["code"] == "no_frame"
+        assert asker.ask("cap/snapshot", {"kind": "drawn"})["code"] == "no_frame"
+        noise = np.random.default_rng(1).integers(0, 255, (480, 640, 3)).astype(np.uint8)
+        one.levers.frame = replace(frame(), pixels=noise)
+        # smaller and smaller, until it would show nothing
+        answer = asker.ask("cap/snapshot")
+        assert (answer["status"], answer["code"]) == ("error", "not_sent")
 
 
 def test_commands_are_answered_after_a_broker_that_was_slow_or_away(tmp_path: Path) -> None:
