@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -61,7 +62,8 @@ class Decisions:
         filters = [f"{prefix}/{topic}" for prefix in given for topic in topics]
         self._valid_s = valid_s
         self._now = now
-        self._statuses: dict[str, str] = {}
+        self._statuses: dict[str, tuple[str, float]] = {}
+        """State and until when (monotonic) it may be believed, by prefix."""
         self._said: dict[str, _Said] = {}
         """What `decision` and, over MQTT 3.1.1, `last` hold, by topic."""
         # a clean session: what was said while we were away is not true any more
@@ -100,13 +102,15 @@ class Decisions:
         self.close()
 
     def _decision(self, prefix: str, station: str) -> Decision:
-        state = self._statuses.get(prefix)
+        state, until_s = self._statuses.get(prefix, (None, 0.0))
         if state != "online":
             return _undefined(f"the device is {state}" if state else "the status of the device is not known")
+        if until_s <= time.monotonic():
+            return _undefined("nothing is heard of the device")
         said = self._said.get(f"{prefix}/{station}/decision")
         if said is None:
             return _undefined("nothing was said yet")
-        until_s = said.until_s
+        until_s = min(until_s, said.until_s)
         if self._unproved:
             last = self._said.get(f"{prefix}/{station}/last")
             if last is None or last.word != said.word:
@@ -128,9 +132,15 @@ class Decisions:
     def _take_in_status(self, arrived: Arrived) -> None:
         message = read(arrived.topic, arrived.payload, arrived.user)
         prefix = arrived.topic.rpartition("/")[0]
-        # one that cannot be read is not `online`
-        self._statuses[prefix] = message.state if isinstance(message, Status) else "unreadable"
-        if self._statuses[prefix] != "online":
+        if isinstance(message, Status):
+            limits = [] if arrived.expiry_s is None else [float(arrived.expiry_s)]
+            if message.valid_until is not None:
+                limits.append((message.valid_until - self._now()).total_seconds())
+            self._statuses[prefix] = message.state, arrived.received_s + min(limits, default=math.inf)
+        else:
+            # one that cannot be read is not `online`
+            self._statuses[prefix] = "unreadable", math.inf
+        if self._statuses[prefix][0] != "online":
             for topic in [topic for topic in self._said if topic.rsplit("/", 2)[0] == prefix]:
                 del self._said[topic]
 

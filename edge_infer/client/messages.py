@@ -64,12 +64,19 @@ class Status:
 
     topic: str
     state: str
+    valid_until: datetime | None
+    """Where nothing newer comes, ``online`` is over then: broker and device lost their power together."""
     raw: Mapping[str, Any]
 
     @property
     def online(self) -> bool:
         """Every other state means that its decisions are not to be believed."""
         return self.state == "online"
+
+    def same_as(self, other: Status) -> bool:
+        """It was only told again."""
+        keys = ("bootId", "since")
+        return self.state == other.state and all(self.raw.get(key) == other.raw.get(key) for key in keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +163,7 @@ def _event(topic: str, raw: Mapping[str, Any], _user: Mapping[str, str]) -> Even
 
 
 def _status(topic: str, raw: Mapping[str, Any], _user: Mapping[str, str]) -> Status:
-    return Status(topic, _text(raw["state"]), raw)
+    return Status(topic, _text(raw["state"]), time_of(raw.get("validUntil")), raw)
 
 
 _READERS: dict[str, Callable[[str, Mapping[str, Any], Mapping[str, str]], Message]] = {

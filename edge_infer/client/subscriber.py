@@ -138,15 +138,17 @@ class Subscriber:
             return not known
         if isinstance(message, Gap | Event):
             return _digest(arrived) not in self._recent
-        # the broker tells the retained status again after each connection
-        return not isinstance(message, Status) or self._statuses.get(prefix_of(message)) != message
+        if isinstance(message, Status):
+            # the device tells it again while it is true, the broker after each connection
+            before = self._statuses.get(prefix_of(message))
+            self._statuses[prefix_of(message)] = message
+            return before is None or not message.same_as(before)
+        return True
 
     def _note(self, message: Message) -> None:
         """What is true from the moment that it is told."""
         prefix = prefix_of(message)
-        if isinstance(message, Status):
-            self._statuses[prefix] = message
-        elif isinstance(message, Gap):
+        if isinstance(message, Gap):
             self._numbers.given_up(prefix, message.station, message.stream_id, message.ranges)
         elif isinstance(message, Event) and message.kind == "result_refused":
             topic, stream_id, seq = (message.data.get(key) for key in ("topic", "streamId", "seq"))

@@ -113,6 +113,11 @@ def test_a_device_that_is_not_online_has_no_decision(mosquitto: Mosquitto) -> No
         # it must say it again
         foreign.status("online")
         until(decisions, "UNDEFINED", "nothing was said yet")
+        until_then = (datetime.now(UTC) + timedelta(seconds=0.7)).isoformat()
+        foreign.say("status", {"state": "online", "validUntil": until_then}, retain=True)
+        say(foreign, "OK")
+        assert until(decisions, "OK").valid_s <= 0.7
+        until(decisions, "UNDEFINED", "nothing is heard of the device")
         foreign.say("status", "no JSON", retain=True)
         until(decisions, "UNDEFINED", "the device is unreadable")
 

@@ -21,6 +21,7 @@ from tests.support.pki import Pki
 from tests.support.publishers import PREFIX, device
 from tests.support.results import result
 
+FUTURE = "2099-01-01T00:00:00Z"
 OTHER = "vision/v1/plant1/l3/ipc8"
 
 
@@ -244,7 +245,7 @@ def test_the_status_is_told_when_it_changes(mosquitto: Mosquitto) -> None:
     with foreign_publisher(mosquitto) as foreign:
         foreign.status("online")
         with listening(mosquitto) as subscriber:
-            foreign.status("online")
+            foreign.say("status", {"state": "online", "bootId": "b0", "since": None, "validUntil": FUTURE})
             foreign.status("offline")
             told = take(subscriber, 2)
             assert [message.state for message in told if isinstance(message, Status)] == ["online", "offline"]

@@ -84,6 +84,11 @@ def test_nothing_that_is_not_known_to_hold_is_ok() -> None:
     assert word((0, ONLINE), (0, says("OK", retain=True))) == UNDEFINED
     assert word((0, ONLINE), (0, says("OK", userProperties={"validUntil": "soon"}))) == UNDEFINED
     assert word((0, ONLINE), (9, says("OK", until=8))) == UNDEFINED
+    old = {
+        "topic": f"{PREFIX}/status",
+        "payload": '{"state": "online", "validUntil": "2026-11-30T12:00:00Z"}',
+    }
+    assert word((2e9, old), (2e9, says("OK", until=2e9 + 5))) == UNDEFINED
     for state in ('{"state": "offline"}', '{"state": "stopped"}', "{", "null", ""):
         gone = {"topic": f"{PREFIX}/status", "payload": state}
         assert word((0, ONLINE), (0, says("OK", until=5)), (0, gone)) == UNDEFINED
@@ -98,6 +103,14 @@ def test_ok_ends_after_its_time_though_nobody_says_so() -> None:
     assert word(*early, *ticks(0, 1.25)) == UNDEFINED
     short = [(0.0, ONLINE), (0.0, says("OK", messageExpiryInterval=2))]
     assert word(*short, *ticks(0, 2)) == UNDEFINED
+
+
+def test_ok_ends_with_the_online_of_the_device() -> None:
+    until = datetime.fromtimestamp(3, UTC).isoformat()
+    online = {"topic": f"{PREFIX}/status", "payload": json.dumps({"state": "online", "validUntil": until})}
+    begin = [(0.0, online), (0.0, says("OK", until=60))]
+    assert word(*begin, *ticks(0, 2.5)) == OK
+    assert word(*begin, *ticks(0, 3.25)) == UNDEFINED
 
 
 def test_ok_ends_where_the_clock_is_set_back_and_where_node_red_was_busy() -> None:
