@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -143,3 +144,44 @@ def test_an_acl_refusal_of_pictures_is_counted_and_results_go_on(tmp_path: Path)
         one.put(result())
         one.delivered()
         assert one.publisher.stats.delivered == 1
+
+
+def test_a_large_picture_on_a_slow_link_is_waited_for(tmp_path: Path) -> None:
+    def answer(kind: int, body: bytes) -> bytes:
+        if kind == CONNECT:
+            return OK
+        if kind != PUBLISH:
+            return b""
+        if b"/image/" in body[:80]:
+            time.sleep(1.2)
+        return acknowledging(body)
+
+    with (
+        FakeBroker(answer) as broker,
+        device(broker, tmp_path / "outbox", timing=Timing(ack_s=0.8)) as one,
+    ):
+        one.connected()
+        one.delivered()
+        assert _send(one, b"x" * 20_000)
+        one.wait(lambda: one.publisher.stats.images == 1, "sent")
+        assert one.publisher.stats.connections == 1
+
+
+def test_pictures_pause_after_a_connection_was_lost_with_one_on_its_way(tmp_path: Path) -> None:
+    def answer(kind: int, body: bytes) -> bytes | None:
+        if kind == CONNECT:
+            return OK
+        if kind != PUBLISH:
+            return b""
+        return None if b"/image/" in body[:80] else acknowledging(body)
+
+    with FakeBroker(answer) as broker, device(broker, tmp_path / "outbox") as one:
+        one.connected()
+        assert _send(one)
+        one.wait(lambda: one.publisher.stats.connections == 2, "connected again")
+        one.connected()
+        assert not _send(one)
+        one.put(result())
+        one.delivered()
+        assert one.publisher.stats.connections == 2
+        assert one.publisher.stats.images_dropped == 2
