@@ -12,8 +12,10 @@ import yaml
 
 from edge_infer.changeover.choices import Choice, ChoicesFile
 from tests.support.mosquitto import Mosquitto
+from tests.support.remote import Asker, until
 from tests.support.running import Arrived
 from tests.support.runs import NO_BOTTLE, RESULTS, Run, Subscribe, site, whole
+from tests.support.subscriber import Received, subscribed
 
 PREFIX = "vision/v1/plant1/l3/ipc7/#"
 
@@ -130,3 +132,71 @@ def test_a_recipe_that_is_gone_is_undefined_and_the_other_stations_run(
     assert undefined["reasons"][0]["code"] == "rule_not_evaluable"
     assert "the recipe small is selected" in running.log
     assert [one["decision"] for one in results if one["station"] == "other"] == ["OK"] * 20
+
+
+COMMANDS = {"allow": ["ping", "select_recipe"], "per_minute": 6000}
+STATIONS = {name: {"camera": "scene", "model": "m", "rules": [NO_BOTTLE]} for name in ("cap", "other")}
+COLOURS = ("red", "green", "blue")
+RECIPES = {
+    colour: {name: {"rules": [{**NO_BOTTLE, "name": colour}]} for name in ("cap", "other")}
+    for colour in COLOURS
+}
+
+
+def runs(results: Sequence[Received]) -> str | None:
+    """The recipe that the newest result names."""
+    return str(results[-1].json.get("externalRecipeId", {}).get("id")) if results else None
+
+
+def listening(asker: Asker) -> None:
+    """Wait until the service that was started now answers: what came before it listened is lost."""
+    before = len(asker.answered())
+
+    def answers() -> bool:
+        asker.send("ping", response_topic=asker.answers, correlation=b"listening")
+        return len(asker.answered()) > before
+
+    until(answers, "listens", 30)
+
+
+def test_a_recipe_whose_selection_was_acknowledged_runs_after_kill_9(
+    tmp_path: Path, mosquitto: Mosquitto, run: Run
+) -> None:
+    path = site(tmp_path / "a", mosquitto, stations=STATIONS, recipes=RECIPES, commands=COMMANDS)
+    with subscribed(mosquitto, "vision/#") as subscriber:
+        asker, selected = Asker(subscriber), None
+        for colour in COLOURS:
+            running = run(path)
+            listening(asker)
+            if selected is not None:
+                # what waited in the outbox comes first
+                until(lambda: runs(subscriber.on("cap/result")) == selected, f"{selected} runs")  # noqa: B023
+            assert asker.ask("cap/select_recipe", {"recipeId": colour})["status"] == "ok"
+            running.kill()
+            selected = colour
+
+
+def test_many_selections_while_every_station_works_leave_no_hole_and_mix_nothing(
+    tmp_path: Path, mosquitto: Mosquitto, run: Run
+) -> None:
+    path = site(tmp_path / "a", mosquitto, fps=100, stations=STATIONS, recipes=RECIPES, commands=COMMANDS)
+    with subscribed(mosquitto, "vision/#") as subscriber:
+        running, asker = run(path), Asker(subscriber)
+        listening(asker)
+        for number in range(30):
+            for name in ("cap", "other"):
+                answer = asker.ask(f"{name}/select_recipe", {"recipeId": COLOURS[number % 3]})
+                assert answer["status"] == "ok", answer
+        assert running.stop() == 0, running.log
+        subscriber.wait_for(lambda _: any(one.json["state"] == "stopped" for one in subscriber.on("/status")))
+        for name in ("cap", "other"):
+            results = [one.json for one in subscriber.on(f"{name}/result")]
+            assert [one["seq"] for one in results] == list(range(1, len(results) + 1))
+            hashes: dict[str | None, set[str]] = {}
+            for one in results:
+                recipe = one.get("externalRecipeId", {}).get("id")
+                assert [rule["name"] for rule in one["rules"]] in ([recipe or NO_BOTTLE["name"]], [])
+                hashes.setdefault(recipe, set()).add(one["internalRecipeId"]["hash"])
+            assert set(hashes) >= set(COLOURS)
+            assert all(len(each) == 1 for each in hashes.values())
+            assert len(set.union(*hashes.values())) == len(hashes)
