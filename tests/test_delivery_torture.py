@@ -33,10 +33,12 @@ SAVING = "Saving in-memory database"
 
 @dataclass(frozen=True)
 class Kill:
-    """Who, when (seconds from the start), and for how long it is away."""
+    """Who, when (seconds from the start), how long it hangs before, and for how long it is away."""
 
     at_s: float
     victim: Victim
+    hangs_s: float
+    """A broker that no longer answers: what was sent to it is on the wire when it dies."""
     away_s: float
 
 
@@ -45,7 +47,10 @@ def kills(chance: random.Random, seconds: float, broker: int, service: int) -> l
     victims += ["broker"] * broker
     victims += ["service"] * service
     return sorted(
-        (Kill(chance.uniform(1, seconds - 1), victim, chance.uniform(0, 2)) for victim in victims),
+        (
+            Kill(chance.uniform(1, seconds - 1), victim, chance.uniform(0, 0.3), chance.uniform(0, 2))
+            for victim in victims
+        ),
         key=lambda kill: kill.at_s,
     )
 
@@ -178,6 +183,9 @@ def test_nothing_is_lost_or_invented_whoever_is_killed(
             for number, kill in enumerate(plan):
                 ours.take(began_s + kill.at_s - time.monotonic())
                 victim = broker if kill.victim == "broker" else producer
+                if kill.victim == "broker":
+                    broker.freeze()
+                    ours.take(kill.hangs_s)
                 victim.kill()
                 ours.take(kill.away_s)
                 victim.start()

@@ -15,9 +15,9 @@ from edge_infer.errors import DeliveryError
 class Tls:
     """Encrypt. PEM files; without ``ca`` the system's authorities are trusted."""
 
-    ca: Path | None = None
-    cert: Path | None = None
-    key: Path | None = None
+    ca: str | Path | None = None
+    cert: str | Path | None = None
+    key: str | Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
