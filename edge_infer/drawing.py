@@ -19,6 +19,7 @@ _BLACK, _WHITE = (0, 0, 0), (255, 255, 255)
 _FONT = "sans"
 _LONGEST_LABEL = 40
 _HOT = (0, 0, 230)
+_DECIDED = {"OK": (115, 158, 0), "NOK": _HOT, "UNDEFINED": (66, 228, 240)}
 _TINT = 0.4
 _VISIBLE = 0.5
 _DARK = 420
@@ -57,6 +58,12 @@ def draw(
     return image
 
 
+def caption(image: NDArray[np.uint8], decision: str, why: str) -> None:
+    """Write what was decided and why into the lower left corner of a BGR picture, in place."""
+    text = f"{decision} {drawable(why) or ''}".rstrip()
+    _write(image, text, (0, image.shape[0]), _DECIDED.get(decision, _AREA_COLOR))
+
+
 def _draw_shape(
     image: NDArray[np.uint8], detection: Detection, color: tuple[int, int, int], line: int
 ) -> None:
@@ -74,8 +81,13 @@ def _draw_shape(
 
 
 def _tint(image: NDArray[np.uint8], mask: NDArray[np.uint8], color: tuple[int, int, int]) -> None:
-    where = mask > 0
-    image[where] = (image[where] * (1 - _TINT) + np.array(color) * _TINT).astype(np.uint8)
+    # only around the object: a frame has millions of pixels, and a picture many objects
+    x, y, width, height = cv2.boundingRect(mask)
+    if not width:
+        return
+    part, where = image[y : y + height, x : x + width], mask[y : y + height, x : x + width]
+    plain = np.full_like(part, color)
+    cv2.copyTo(cv2.addWeighted(part, 1 - _TINT, plain, _TINT, 0), where, part)
 
 
 def _draw_anomaly(image: NDArray[np.uint8], anomaly: Anomaly, line: int) -> None:
@@ -84,8 +96,8 @@ def _draw_anomaly(image: NDArray[np.uint8], anomaly: Anomaly, line: int) -> None
         heat = map_of(anomaly.heat_map, width, height)
         colored = cv2.applyColorMap(heat, cv2.COLORMAP_JET)
         # what is normal stays as it is
-        weight = (np.clip(heat.astype(np.float32) / 255 - 0.25, 0, 0.5))[:, :, None]
-        image[:] = (image * (1 - weight) + colored * weight).astype(np.uint8)
+        weight = np.clip(heat.astype(np.float32) / 255 - 0.25, 0, 0.5)
+        cv2.blendLinear(image, colored, 1 - weight, weight, image)
     color = _HOT if anomaly.is_anomalous else _AREA_COLOR
     if anomaly.hot_box is not None:
         _rectangle(image, anomaly.hot_box, color, line)

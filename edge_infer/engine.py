@@ -17,13 +17,13 @@ Work = Callable[[Network], None]
 
 
 class Feed(Protocol):
-    """A station as the engine sees it."""
+    """A station as the engine sees it. It may give its work to one engine now and to another one later."""
 
-    def take_triggered(self) -> Work | None:
-        """The oldest inspection that a part asked for, None where none waits. Never blocks."""
+    def take_triggered(self, engine: Engine) -> Work | None:
+        """The oldest inspection for ``engine`` that a part asked for, None where none waits. Never blocks."""
 
-    def take_newest(self) -> Work | None:
-        """The newest frame's inspection, None where none waits. Never blocks."""
+    def take_newest(self, engine: Engine) -> Work | None:
+        """The newest frame's inspection if it is for ``engine``, None where none waits. Never blocks."""
 
 
 class Engine:
@@ -47,8 +47,11 @@ class Engine:
         ]
 
     def add(self, feed: Feed) -> None:
-        """Before ``start``."""
-        self._feeds.append(feed)
+        """Ask it for work from now on; one that is known already is asked once."""
+        with self._wake:
+            if feed not in self._feeds:
+                self._feeds.append(feed)
+                self._wake.notify()
 
     def start(self) -> None:
         """Begin to take work."""
@@ -94,7 +97,7 @@ class Engine:
     def _take_triggered(self) -> Work | None:
         for i in range(len(self._feeds)):
             turn = (self._triggered_turn + i) % len(self._feeds)
-            if (work := self._feeds[turn].take_triggered()) is not None:
+            if (work := self._feeds[turn].take_triggered(self)) is not None:
                 self._triggered_turn = turn + 1
                 return work
         return None
@@ -102,7 +105,7 @@ class Engine:
     def _take_newest(self) -> Work | None:
         for i in range(len(self._feeds)):
             turn = (self._newest_turn + i) % len(self._feeds)
-            if (work := self._feeds[turn].take_newest()) is not None:
+            if (work := self._feeds[turn].take_newest(self)) is not None:
                 self._newest_turn = turn + 1
                 return work
         return None

@@ -41,20 +41,23 @@ class Lens:
     height: int
     fisheye: bool = False
 
-    def straighten(self, pixels: NDArray[np.uint8], box: tuple[int, int, int, int]) -> NDArray[np.uint8]:
-        """The part ``box`` of the straight picture of the camera's (H, W[, 3]); black where it saw nothing.
-
-        EdgeInferError where the picture has another size than the calibration.
-        """
-        import cv2
-
-        height, width = pixels.shape[:2]
+    def check(self, width: int, height: int) -> None:
+        """EdgeInferError where the camera's pictures have another size than the calibration's."""
         if (width, height) != (self.width, self.height):
             raise EdgeInferError(
                 f"the lens was calibrated with pictures of {self.width}x{self.height}, "
                 f"the camera gives {width}x{height}",
                 hint="calibrate again with the camera's present size",
             )
+
+    def straighten(self, pixels: NDArray[np.uint8], box: tuple[int, int, int, int]) -> NDArray[np.uint8]:
+        """The part ``box`` of the straight picture of the camera's (H, W[, 3]); black where it saw nothing.
+
+        EdgeInferError as from ``check``.
+        """
+        import cv2
+
+        self.check(pixels.shape[1], pixels.shape[0])
         coarse, fine = _maps(self, box)
         return np.asarray(cv2.remap(pixels, coarse, fine, cv2.INTER_LINEAR), np.uint8)
 

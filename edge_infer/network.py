@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from edge_infer.preprocess import Preprocess
 from edge_infer.registry import resolve
 from edge_infer.result import Device, ModelIdentity
 from edge_infer.tensor import PictureSpec, TensorSpec
+from edge_infer.view import View
 
 MOST_TILES = 256
 """More would be a mistake in the card: one picture would take minutes."""
@@ -83,6 +84,26 @@ class Network:
         if tiled is not None:
             return self._infer_tiles(pixels, region or (0, 0, pixels.shape[1], pixels.shape[0]), tiled)
         return self._infer(pixels, region)
+
+    def look(self, pixels: NDArray[np.uint8], view: View) -> Inference:
+        """``infer`` on a view of a frame; the findings are in the frame's pixels."""
+        height, width = pixels.shape[:2]
+        if view.plain:
+            return self.infer(pixels, None if view.region == (0, 0, width, height) else view.region)
+        start = time.perf_counter()
+        picture = view.picture(pixels)
+        made = time.perf_counter()
+        inference = self.infer(picture)
+        end = time.perf_counter()
+        findings, seen = view.to_frame(inference.findings), view.seen(inference.seen)
+        told = time.perf_counter()
+        return replace(
+            inference,
+            findings=findings,
+            seen=seen,
+            preprocess_ms=inference.preprocess_ms + (made - start) * 1000,
+            postprocess_ms=inference.postprocess_ms + (told - end) * 1000,
+        )
 
     def _infer_tiles(self, pixels: NDArray[np.uint8], whole: PixelBox, tiled: Tiles) -> Inference:
         parts = tiles(whole, tiled.size, tiled.overlap)

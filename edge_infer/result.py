@@ -249,24 +249,34 @@ class Result(Part):
 
 def json_schema() -> dict[str, Any]:
     """JSON Schema (2020-12) of a published result. Readers must ignore keys they do not know."""
-    schema = Result.model_json_schema(by_alias=True, mode="serialization")
-    _open(schema)
+    schema = message_schema(Result, SCHEMA)
     # what they are before the commit is nothing a subscriber sees
     for given in ("seq", "streamId"):
         del schema["properties"][given]["default"]
-    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
-    schema["title"] = SCHEMA
     return schema
 
 
-def _open(node: Any) -> None:
+def message_schema(model: type[Part], title: str, *, sent: bool = True) -> dict[str, Any]:
+    """JSON Schema (2020-12). Later versions may add keys to what is ``sent``; a request is strict."""
+    schema = model.model_json_schema(by_alias=True, mode="serialization" if sent else "validation")
+    _portable(schema, additive=sent)
+    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    schema["title"] = title
+    return schema
+
+
+def _portable(node: Any, *, additive: bool) -> None:
     if isinstance(node, dict):
-        node.pop("additionalProperties", None)
+        if additive and node.get("additionalProperties") is False:
+            del node["additionalProperties"]
+        # OpenAPI's; the constant `type` of each entry says it too
+        if isinstance(node.get("discriminator"), dict):
+            del node["discriminator"]
         for value in node.values():
-            _open(value)
+            _portable(value, additive=additive)
     elif isinstance(node, list):
         for value in node:
-            _open(value)
+            _portable(value, additive=additive)
 
 
 def new_result_id(now: datetime | None = None) -> str:

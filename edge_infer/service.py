@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import cv2
 
 from edge_infer import __version__, clock
 from edge_infer.camera import Camera, State
+from edge_infer.changeover import Changeover
 from edge_infer.config.site import Site
 from edge_infer.delivery import Delivery
-from edge_infer.engine import Engine
+from edge_infer.engines import Engines
 from edge_infer.errors import EdgeInferError
 from edge_infer.frame import PartTrigger
-from edge_infer.golden import verify
-from edge_infer.jobs import Jobs
-from edge_infer.model.load import load_model
+from edge_infer.inventory import info
 from edge_infer.mqtt.publisher import Publisher
-from edge_infer.network import Network
-from edge_infer.outbox import Outbox
-from edge_infer.result import Device, Identifier, Origin
+from edge_infer.outbox import Outbox, Shifts
+from edge_infer.remote.commands import Commands
+from edge_infer.remote.reach import Reach
+from edge_infer.remote.recent import Recent
 from edge_infer.sdnotify import Notifier
 from edge_infer.settings import Secrets
-from edge_infer.station.identity import Identity
 from edge_infer.station.inspection import Unusable
 from edge_infer.station.station import Station
+from edge_infer.vitals import Vitals
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ TICK_S = 0.02
 """How exactly deadlines are kept."""
 STOP_S = 4.5
 """A stop must be over within 5 s, whatever hangs."""
-OPENER_S, ENGINES_S, COMMIT_S, PUBLISHER_S = 0.5, 1.0, 1.2, 1.0
+OPENER_S, ENGINES_S, EVIDENCE_S, COMMIT_S, PUBLISHER_S = 0.5, 1.0, 0.4, 1.2, 1.0
 """What each step may take of it."""
 DELIVER_S = 30.0
 """After the end of a recording: how long a connected broker may take for what waits."""
@@ -65,11 +65,35 @@ class Service:
             boot_id=_boot_id(),
             version=__version__,
         )
-        self._delivery = Delivery(self._outbox, self._publisher, site.topic_prefix)
-        self._engines: dict[str, Engine] = {}
+        self._recent = Recent(scenes="snapshot" in site.commands.allow)
+        self._delivery = Delivery(self._outbox, self._publisher, site.topic_prefix, self._recent)
+        self._commands: Commands | None = None
+        self._delivery.follow_shifts(Shifts(site.shifts), site.stations)
+        self._engines = Engines()
+        self._changeover: Changeover | None = None
+        self._state_dir = state_dir
         self._stations: dict[str, Station] = {}
         self._cameras: dict[str, Camera] = {}
+        if site.evidence is not None:
+            self._delivery.keep_pictures(site.evidence, state_dir / "evidence")
         self._opener: threading.Thread | None = None
+        self._reloader: threading.Thread | None = None
+        self._reload_asked = False
+        self._since = clock.now()
+        self._started_s = time.monotonic()
+        self._vitals = Vitals(
+            self._publisher,
+            self._outbox,
+            stations=self._stations,
+            cameras=self._cameras,
+            tls=site.mqtt.tls,
+            state_dir=state_dir,
+            boot_id=_boot_id(),
+        )
+
+    def reload(self) -> None:
+        """Ask `run` to read the configuration again; safe in a signal handler."""
+        self._reload_asked = True
 
     def stop(self) -> None:
         """Ask `run` to end; safe in a signal handler."""
@@ -81,13 +105,14 @@ class Service:
         cv2.setNumThreads(1)
         self._publisher.start()
         try:
+            self._vitals.start()
             self._open_watched()
             self._watch()
         finally:
             self._notifier.send(STOPPING="1", STATUS="stopping")
             self._close()
         failed = any(camera.state == "failed" for camera in self._cameras.values())
-        return not failed and (not self._ready or len(self._engines) == len(self._used_models()))
+        return not failed and (not self._ready or not self._engines.failed)
 
     # -- open
 
@@ -109,15 +134,14 @@ class Service:
             raise failure[0]
 
     def _open(self) -> None:
-        failures = {}
-        for name in self._used_models():
-            if self._stopping:
-                return
-            failures[name] = self._open_engine(name)
+        if not self._engines.open(self._site, self._notifier, self._publisher.event, lambda: self._stopping):
+            return
+        changeover = Changeover(self._site, self._engines, self._state_dir, self._changed, boot_id=_boot_id())
+        self._changeover = changeover
         for name in self._site.stations:
-            self._open_station(name, failures)
+            self._open_station(name, changeover)
         for name, settings in self._site.cameras.items():
-            viewers = [one for one in self._stations.values() if one.settings.camera == name]
+            viewers = [one for one in self._stations.values() if one.camera == name]
             if not viewers:
                 log.warning("camera %s: no station uses it; it is not opened", name)
                 continue
@@ -126,89 +150,50 @@ class Service:
                 station.fire = camera.fire
         if self._stopping:
             return
-        for engine in self._engines.values():
-            engine.start()
+        self._listen(changeover)
+        self._engines.start()
         for camera in self._cameras.values():
             camera.start()
-        self._publisher.event(
-            "configuration_loaded",
-            {
-                "file": self._site.path.name,
-                "sha256": self._site.sha256,
-                "owner": _owner(self._site.path),
-                "at": clock.now().isoformat(),
-            },
-        )
+        changeover.loaded()
 
-    def _used_models(self) -> list[str]:
-        return list(dict.fromkeys(station.model for station in self._site.stations.values()))
+    def _changed(self, kind: str, data: Mapping[str, Any], station: str | None = None) -> None:
+        """What stations run is another one now, or may be."""
+        self._publisher.event(kind, data, station)
+        if self._changeover is not None:
+            stations = list(self._stations.values())
+            self._publisher.info(info(self._changeover.site, stations, boot_id=_boot_id(), since=self._since))
 
-    def _open_engine(self, name: str) -> Unusable | None:
-        """Why the model cannot run, None where it does: one station's trouble is not the others'."""
-        use, card = self._site.models[name], self._site.cards.get(name)
-        self._notifier.send(STATUS=f"loading model {name}", EXTEND_TIMEOUT_USEC="120000000")
-        try:
-            network = Network.open(card or load_model(use.path), use.backend)
-        except EdgeInferError as error:
-            return self._model_failed(name, Unusable("backend_failed", str(error)))
-        for warning in network.card.warnings:
-            log.warning("model %s: %s", name, warning)
-        log.info(
-            "model %s runs on %s %s in %s",
-            name, network.backend_name, network.device.running, network.precision,
-        )  # fmt: skip
-        if network.card.golden:
-            report = verify(network)
-            if report.problems:
-                network.close()
-                return self._model_failed(name, Unusable("golden_failed", f"golden pictures: {report}"))
-            log.info("model %s: %s", name, report)
-        self._engines[name] = Engine(name, network)
-        return None
-
-    def _model_failed(self, name: str, why: Unusable) -> Unusable:
-        log.error("model %s cannot run: %s", name, why.text)
-        self._publisher.event("model_failed", {"model": name, "code": why.code, "error": why.text})
-        return why
-
-    def _open_station(self, name: str, failures: Mapping[str, Unusable | None]) -> None:
+    def _open_station(self, name: str, changeover: Changeover) -> None:
         settings = self._site.stations[name]
         camera = self._site.cameras[settings.camera]
         station = Station(
-            settings,
-            self._identity(name),
-            self._delivery,
-            recorded=camera.recorded,
-            max_age_s=camera.max_age_s,
-            failed=failures[settings.model],
+            changeover.setup(name), self._delivery, recorded=camera.recorded, max_age_s=camera.max_age_s
         )
         self._stations[name] = station
         for job in self._outbox.open_triggers(name):
             station.restarted(
                 PartTrigger(time.monotonic(), job.received_at, part_id=job.part_id, job_id=job.job_id)
             )
-        if settings.trigger.type == "mqtt":
-            Jobs(station, self._outbox, self._publisher, self._site.topic_prefix).listen()
-        station.start(self._engines.get(settings.model))
+        station.start()
+        changeover.run(station)
 
-    def _identity(self, name: str) -> Identity:
-        site, settings = self._site, self._site.stations[name]
-        backend = site.models[settings.model].backend
-        engine = self._engines.get(settings.model)
-        return Identity(
-            station=name,
-            source=Origin(site=site.site, line=site.line, device=site.device, camera=settings.camera),
-            recipe=Identifier(
-                id=name,
-                hash=hashlib.sha256(settings.model_dump_json().encode()).hexdigest(),
-                hash_algorithm="sha256",
-            ),
-            configuration=Identifier(id=site.path.name, hash=site.sha256, hash_algorithm="sha256"),
-            backend=backend.type,
-            device=engine.network.device if engine else Device(requested=backend.device, running="none"),
-            model=engine.network.identity if engine else None,
+    def _listen(self, changeover: Changeover) -> None:
+        reach = Reach(
+            control=changeover,
+            stations=self._stations,
+            cameras=self._cameras,
+            outbox=self._outbox,
+            publisher=self._publisher,
+            recent=self._recent,
+            prefix=self._site.topic_prefix,
+            valid_s=self._site.mqtt.valid_s,
             boot_id=_boot_id(),
+            version=__version__,
+            started_at=self._since,
+            started_s=self._started_s,
         )
+        self._commands = Commands(reach, self._state_dir)
+        self._commands.listen(self._site.commands)
 
     # -- run
 
@@ -216,7 +201,7 @@ class Service:
         """Called by a camera's own thread."""
         self._publisher.event("camera", {"camera": camera, "state": state, "text": text})
         self._notifier.send(STATUS=self._status())
-        stations = [one for one in self._stations.values() if one.settings.camera == camera]
+        stations = [one for one in self._stations.values() if one.camera == camera]
         for station in stations:
             if state == "connected":
                 station.recovered()
@@ -237,6 +222,7 @@ class Service:
         while not self._stopping:
             time.sleep(TICK_S)
             self._check_health()
+            self._reload_if_asked()
             for station in self._stations.values():
                 station.check_deadlines()
             now_s = time.monotonic()
@@ -251,10 +237,30 @@ class Service:
             if not self._publisher.connected or not self._outbox.depth() or now_s > deliver_until_s:
                 return
 
+    def _reload_if_asked(self) -> None:
+        """In a thread of its own: it reads files, and deadlines do not wait for a disk."""
+        changeover = self._changeover
+        busy = self._reloader is not None and self._reloader.is_alive()
+        if not self._reload_asked or busy or changeover is None:
+            return
+        self._reload_asked = False
+
+        def load() -> None:
+            try:
+                changeover.reload(by="SIGHUP")
+            except EdgeInferError:
+                pass  # told in the log and as an event
+            except Exception:
+                # what runs goes on: a configuration that was not applied changes nothing
+                log.exception("a bug while the configuration was read again")
+
+        self._reloader = threading.Thread(target=load, name="reload", daemon=True)
+        self._reloader.start()
+
     def _check_health(self) -> None:
         """A thread that a bug ended is the service's end: systemd starts it again, nothing is lost."""
         failures = [
-            *(engine.failure for engine in self._engines.values()),
+            *self._engines.bugs,
             *(camera.failure for camera in self._cameras.values()),
             self._outbox.failure,
             self._publisher.failure,
@@ -265,8 +271,7 @@ class Service:
 
     def _status(self) -> str:
         states = ", ".join(f"{name} {camera.state}" for name, camera in self._cameras.items())
-        failed = len(self._used_models()) - len(self._engines)
-        trouble = f"; {failed} model(s) failed" if failed else ""
+        trouble = f"; {self._engines.failed} model(s) failed" if self._engines.failed else ""
         return f"{len(self._stations)} station(s); cameras: {states or 'none'}{trouble}"
 
     # -- stop
@@ -274,19 +279,20 @@ class Service:
     def _close(self) -> None:
         """Front to back with time limits: what is in hand is committed whatever hangs."""
         end_s = time.monotonic() + STOP_S
+        self._vitals.stop()
         if self._opener is not None:
             # it looks at the flag between two models
             self._opener.join(OPENER_S)
-        cameras, engines = list(self._cameras.values()), list(self._engines.items())
+        if self._commands is not None and not self._commands.close():
+            self.left_behind.append("a command")
+        cameras = list(self._cameras.values())
         for camera in cameras:
             camera.stop()
-        engines_end_s = time.monotonic() + ENGINES_S
-        for name, engine in engines:
-            if not engine.stop(max(0.0, engines_end_s - time.monotonic())):
-                self.left_behind.append(f"model {name}")
+        self.left_behind += [f"model {name}" for name in self._engines.stop(ENGINES_S)]
         stations = list(self._stations.items())
         for _, station in stations:
             station.stop()
+        self._delivery.close(EVIDENCE_S)
         # results first to disk, then what the broker takes in the time left
         self._outbox.flush(COMMIT_S)
         self._publisher.stop(PUBLISHER_S)
@@ -303,13 +309,6 @@ class Service:
         self._outbox.close(max(0.3, end_s - time.monotonic()))
         if self.left_behind:
             log.error("did not come back in time and left behind: %s", ", ".join(self.left_behind))
-
-
-def _owner(path: Path) -> str | None:
-    try:
-        return path.owner()
-    except (OSError, KeyError):
-        return None
 
 
 def _boot_id() -> str:

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.mosquitto import mosquitto
+from tests.support.runs import run, subscribe
 
-__all__ = ["mosquitto"]
+__all__ = ["mosquitto", "run", "subscribe"]
 
 
 @pytest.fixture(scope="session")

@@ -6,99 +6,18 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import cv2
 import numpy as np
 import pytest
-import yaml
 
 from edge_infer.golden import write
 from tests.support import networks
 from tests.support.mosquitto import Mosquitto
-from tests.support.running import Arrived, ForeignSubscriber, Running
+from tests.support.runs import NO_BOTTLE, RESULTS, RULE, Run, Subscribe, site, whole
 from tests.support.sites import write_model
-
-RESULTS = "vision/v1/plant1/l3/ipc7/+/result"
-
-
-def site(
-    folder: Path, broker: Mosquitto | None, *, frames: int | None = None, fps: int = 20, **more: Any
-) -> Path:
-    """A drawn scene through a small hand-made network; the broker may be away."""
-    folder.mkdir(exist_ok=True)
-    write_model(folder / "model")
-    (folder / "password").write_text("correct horse")
-    scene: dict[str, Any] = {"type": "synthetic", "fps": fps, "seed": 1}
-    if frames:
-        scene["frames"] = frames
-    data: dict[str, Any] = {
-        "format": 1,
-        "site": "plant1",
-        "line": "l3",
-        "device": "ipc7",
-        "state_dir": "state",
-        "mqtt": {
-            "host": "127.0.0.1",
-            "port": broker.port if broker else 9,
-            "user": "edge-infer",
-            "password": {"file": "password"},
-        },
-        "cameras": {"scene": scene},
-        "models": {"m": {"path": "model"}},
-        "stations": {"cap": {"camera": "scene", "model": "m", "rules": [RULE]}},
-    } | more
-    path = folder / "site.yaml"
-    path.write_text(yaml.safe_dump(data, sort_keys=False))
-    return path
-
-
-@pytest.fixture
-def run() -> Iterator[Callable[..., Running]]:
-    """Starts `edge-infer run`; what still runs after a test is killed."""
-    started: list[Running] = []
-
-    def start(path: Path, **environment: str) -> Running:
-        started.append(Running(path, **environment))
-        return started[-1]
-
-    yield start
-    for one in started:
-        one.kill()
-
-
-@pytest.fixture
-def subscribe() -> Iterator[Callable[..., ForeignSubscriber]]:
-    """Starts `mosquitto_sub`."""
-    started: list[ForeignSubscriber] = []
-
-    def start(broker: Mosquitto, topic: str, **options: Any) -> ForeignSubscriber:
-        started.append(ForeignSubscriber(broker, topic, **options))
-        return started[-1]
-
-    yield start
-    for one in started:
-        one.close()
-
-
-Run = Callable[..., Running]
-Subscribe = Callable[..., ForeignSubscriber]
-RULE = {"name": "none", "count": {"labels": ["bottle"], "at_least": 1}}
-NO_BOTTLE = {"name": "none", "count": {"labels": ["bottle"], "at_most": 0}}
-
-
-def whole(messages: list[Arrived]) -> dict[tuple[str, str], int]:
-    """Results by (station, stream): fails where a number is missing, returns the highest one."""
-    seqs: dict[tuple[str, str], set[int]] = {}
-    for one in messages:
-        result = one.json
-        seqs.setdefault((result["station"], result["streamId"]), set()).add(result["seq"])
-    for key, numbers in seqs.items():
-        missing = set(range(1, max(numbers) + 1)) - numbers
-        assert not missing, f"{key}: {sorted(missing)[:10]} of {max(numbers)} are missing"
-    return {key: max(numbers) for key, numbers in seqs.items()}
 
 
 def test_a_recording_ends_with_exit_0_and_every_frame_has_a_result(
@@ -426,16 +345,6 @@ def test_a_stop_while_it_starts_ends_with_exit_0(tmp_path: Path, mosquitto: Mosq
         time.sleep(i * 0.15)  # another phase of the start each time
         codes.add(running.stop())
     assert codes == {0}, running.log
-
-
-def test_sighup_changes_nothing(tmp_path: Path, mosquitto: Mosquitto, run: Run, subscribe: Subscribe) -> None:
-    subscriber = subscribe(mosquitto, RESULTS)
-    running = run(site(tmp_path / "a", mosquitto))
-    subscriber.wait(lambda got: len(got) > 3)
-    running.process.send_signal(signal.SIGHUP)
-    before = len(subscriber.messages())
-    subscriber.wait(lambda got: len(got) > before + 3)
-    assert running.stop() == 0
 
 
 def test_a_truncated_video_is_judged_as_far_as_it_goes_and_then_said(

@@ -44,13 +44,27 @@ def check(config: Path | None, verify: bool, schema: bool, as_json: bool) -> int
         _tell(error.mistakes, "error", as_json=as_json)
         return ConfigError.exit_code
     mistakes = [*site.broken_models, *(_verify(site, as_json=as_json) if verify else ())]
-    _tell([*site.warnings, *site.missing_secrets(Secrets(os.environ))], "warning", as_json=as_json)
+    secrets = site.missing_secrets(Secrets(os.environ))
+    _tell([*site.warnings, *secrets, *_certificates(site)], "warning", as_json=as_json)
     if mistakes:
         _tell(mistakes, "error", as_json=as_json)
         return ConfigError.exit_code
     if not as_json:
         click.echo(_summary(site, verified=verify))
     return 0
+
+
+def _certificates(site: Site) -> list[Mistake]:
+    """Those that hold no longer, soon no longer, or not yet, and a key that everybody may read."""
+    from edge_infer import clock
+    from edge_infer.mqtt.certificates import warnings
+
+    if site.mqtt.tls is None:
+        return []
+    return [
+        site.document.mistake(("mqtt", "tls", key), text)
+        for key, text in warnings(site.mqtt.tls, clock.now())
+    ]
 
 
 def _verify(site: Site, *, as_json: bool) -> list[Mistake]:

@@ -23,12 +23,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edge_infer import logs
+from edge_infer.commands.lines import coloured, why
 from edge_infer.errors import EdgeInferError
 from edge_infer.sdnotify import Notifier
 from edge_infer.settings import Secrets
 
 if TYPE_CHECKING:
-    from edge_infer.mqtt.subscriber import Subscriber
+    from edge_infer.client import Subscriber
 
 UNATTENDED_S = 30.0
 FIRST_PART_S = 20.0
@@ -96,23 +97,27 @@ def demo(seconds: float | None, as_json: bool) -> int:
 
 
 def _listen(subscriber: Subscriber, stop: threading.Event, end: float, *, as_json: bool) -> dict[str, int]:
+    from edge_infer.client import Result
+
     count: Counter[str] = Counter()
     first_by = time.monotonic() + FIRST_PART_S
     while not stop.is_set() and time.monotonic() < end:
-        payload = subscriber.next(0.1)
-        if payload is None:
+        message = subscriber.next(0.1)
+        if message is None:
             if not count and time.monotonic() > first_by:
                 raise EdgeInferError(
                     f"no part was judged within {FIRST_PART_S:.0f} s",
                     hint="run `edge-infer demo` again on a less busy machine; the log above says more",
                 )
             continue
-        result = json.loads(payload)
+        if not isinstance(message, Result):
+            continue
+        result = message.raw
         truth = result["trigger"].get("truth")
         count["parts"] += 1
         count[result["decision"].lower()] += 1
         count["agreed"] += result["decision"] == truth
-        click.echo(payload.decode() if as_json else _line(result, truth))
+        click.echo(json.dumps(result, ensure_ascii=False) if as_json else _line(result, truth))
     return {key: count[key] for key in ("parts", "agreed", "ok", "nok", "undefined")}
 
 
@@ -120,21 +125,8 @@ def _line(result: Mapping[str, Any], truth: str | None) -> str:
     asked = datetime.fromisoformat(result["trigger"]["receivedAt"])
     latency_ms = (datetime.now(UTC) - asked).total_seconds() * 1000
     decision = result["decision"]
-    colour = {"OK": "green", "NOK": "red"}.get(decision, "yellow")
     agreed = "agrees" if truth == decision else f"DIFFERS: {truth}"
-    return (
-        f"{result['partId'] or '-':9} {click.style(f'{decision:10}', fg=colour)} {_why(result):44} "
-        f"{latency_ms:5.0f} ms  {agreed}"
-    )
-
-
-def _why(result: Mapping[str, Any]) -> str:
-    if result["reasons"]:
-        return ", ".join(reason["code"] for reason in result["reasons"])
-    broken = [
-        f"{rule['name']} ({rule['seen']} seen)" for rule in result["rules"] if rule["decision"] == "NOK"
-    ]
-    return ", ".join(broken) or "all rules hold"
+    return f"{result['partId'] or '-':9} {coloured(decision)} {why(result):44} {latency_ms:5.0f} ms  {agreed}"
 
 
 @contextmanager
@@ -197,10 +189,7 @@ def _service(folder: Path, models: Path, port: int, stop: threading.Event) -> It
 
 @contextmanager
 def _subscriber(port: int) -> Iterator[Subscriber]:
-    from edge_infer.mqtt.subscriber import Subscriber
+    from edge_infer.client import Broker, Subscriber
 
-    subscriber = Subscriber(port, "vision/v1/demo/bottling/demo/+/result")
-    try:
+    with Subscriber(Broker("127.0.0.1", port), "vision/v1/demo/bottling/demo", keep_s=0) as subscriber:
         yield subscriber
-    finally:
-        subscriber.close()

@@ -182,7 +182,7 @@ def _drawn(
     found: Findings | None = None
     if frame.damaged is None and (region is not None or station.region is None):
         try:
-            found = _found(site, station, frame, region)
+            found = _found(site, station, frame)
         except EdgeInferError as error:
             troubles.append(str(error))
     found = found or Findings()
@@ -194,7 +194,8 @@ def _drawn(
     return pixels, None if detections is None else len(detections), troubles
 
 
-def _found(site: Site, station: StationSettings, frame: Frame, region: PixelBox | None) -> Findings:
+def _found(site: Site, station: StationSettings, frame: Frame) -> Findings:
+    from edge_infer.lens import load_lens
     from edge_infer.model.load import load_model
     from edge_infer.network import Network
 
@@ -202,7 +203,9 @@ def _found(site: Site, station: StationSettings, frame: Frame, region: PixelBox 
     card = site.cards.get(station.model) or load_model(use.path)
     network = Network.open(card, use.backend)
     try:
-        findings = network.infer(frame.pixels, region).findings
+        lens = None if station.undistort is None else load_lens(station.undistort)
+        view = station.view(frame.width, frame.height, lens)
+        findings = network.look(frame.pixels, view).findings
     finally:
         network.close()
     if findings.undefined is not None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def run(config: Path) -> int:
     """Run the stations of CONFIG until stopped, or until every recording has ended."""
     logs.start(journal="JOURNAL_STREAM" in os.environ)
-    stop = StopOnSignals()
+    signals = Signals()
     # heavy parts are loaded when the service starts, not for `edge-infer --help`
     from edge_infer.config.site import load_site
     from edge_infer.service import Service
@@ -34,7 +34,7 @@ def run(config: Path) -> int:
     service = Service(
         site, state_dir=site.state_dir or state_dir(), secrets=secrets, notifier=Notifier(os.environ)
     )
-    stop.hand_to(service)
+    signals.hand_to(service)
     return 0 if service.run() else 1
 
 
@@ -44,25 +44,32 @@ def state_dir() -> Path:
     return Path(given) if given else Path.home() / ".local/state/edge-infer"
 
 
-class StopOnSignals:
-    """The first SIGTERM or SIGINT still delivers what is in hand, a second one ends at once.
+class Signals:
+    """The first SIGTERM or SIGINT still delivers what is in hand, a second one ends at once; SIGHUP reloads.
 
     Handlers only set flags; a signal that comes while the service is being made is not lost.
     """
 
     def __init__(self) -> None:
-        self._asked = False
+        self._asked = self._reload_asked = False
         self._service: Service | None = None
         signal.signal(signal.SIGTERM, self._stop)
         signal.signal(signal.SIGINT, self._stop)
-        # a terminal that was closed, or somebody who hopes that it reloads
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        signal.signal(signal.SIGHUP, self._reload)
 
     def hand_to(self, service: Service) -> None:
         """From now on the service is asked."""
         self._service = service
+        if self._reload_asked:
+            service.reload()
         if self._asked:
             service.stop()
+
+    def _reload(self, _number: int, _: FrameType | None) -> None:
+        # a terminal that was closed reloads too, which changes nothing
+        self._reload_asked = True
+        if self._service is not None:
+            self._service.reload()
 
     def _stop(self, number: int, _: FrameType | None) -> None:
         if self._asked:

@@ -7,6 +7,7 @@ import socket
 from collections import Counter
 
 from edge_infer.config.pieces import Pieces
+from edge_infer.config.recipes import Place, written
 from edge_infer.errors import EdgeInferError
 from edge_infer.model.card import ModelCard
 from edge_infer.rules.zone import Zone
@@ -26,16 +27,17 @@ def check_consistency(pieces: Pieces) -> None:
     """Names that lead nowhere, triggers that a camera cannot give, passwords in addresses, topics."""
     for name in pieces.names("stations"):
         _check_names(pieces, name)
+    for part in written(pieces.document):
+        _check_name(pieces, (*part.place.at, "model"), "model", "models")
     for name, station in pieces.stations.items():
         if (camera := pieces.cameras.get(station.camera)) is not None:
             _check_trigger(pieces, name, station, camera)
-        _check_rules(pieces, name, station)
+    for place, station in pieces.judged():
+        _check_rules(pieces, place, station)
     _check_addresses(pieces)
     _check_topics(pieces)
     _warn_of_unused(pieces)
     _warn_of_case(pieces)
-    if tree.find(pieces.document.root, ("evidence",)) is not None:
-        pieces.warn(("evidence",), "this version does not store pictures yet", key=True)
 
 
 def _check_trigger(pieces: Pieces, name: str, station: StationSettings, camera: SourceSettings) -> None:
@@ -57,39 +59,58 @@ def _check_trigger(pieces: Pieces, name: str, station: StationSettings, camera: 
         )
 
 
-def check_against_card(pieces: Pieces, name: str, station: StationSettings, card: ModelCard | None) -> None:
-    """Rules that the station's model cannot answer; ``card`` is None where it could not be read."""
-    at: tree.Path = ("stations", name)
+def check_against_card(
+    pieces: Pieces, place: Place, station: StationSettings, card: ModelCard | None
+) -> None:
+    """Rules that the model cannot answer; ``card`` is None where it could not be read."""
+
+    def wrong(path: tree.Path, message: str) -> None:
+        if (at := place.of(path, "model", "rules")) is not None:
+            pieces.wrong(at, message)
+
     if not station.rules and (card is None or card.task != "anomaly"):
-        pieces.wrong(at, "a station needs rules: they say what must hold for OK")
+        wrong((), "a station needs rules: they say what must hold for OK")
     if card is None:
         return
+    if station.anomaly_threshold is not None and card.task != "anomaly":
+        wrong(
+            ("anomaly_threshold",),
+            f"the model {station.model} finds no anomalies (its task is {card.task}); "
+            "remove anomaly_threshold",
+        )
     if station.rules and card.task == "anomaly":
-        pieces.wrong(
-            (*at, "rules"),
+        wrong(
+            ("rules",),
             f"the model {station.model} judges by its own threshold and counts nothing; remove rules",
         )
         return
     for index, rule in enumerate(station.rules):
-        count = (*at, "rules", index, "count")
+        at: tree.Path = ("rules", index)
         for position, label in enumerate(rule.count.labels):
             if label not in card.labels:
                 advice = did_you_mean(label, card.labels)
-                pieces.wrong(
-                    (*count, "labels", position),
+                wrong(
+                    (*at, "count", "labels", position),
                     f"the model {station.model} has no label {quoted(label)}{advice}",
                 )
         if card.task == "classify" and (rule.zone is not None or rule.min_area_px):
-            pieces.wrong(
-                (*at, "rules", index, "zone" if rule.zone is not None else "min_area_px"),
+            wrong(
+                (*at, "zone" if rule.zone is not None else "min_area_px"),
                 f"the model {station.model} judges the whole picture, it does not say where",
             )
-        if 0 < rule.count.min_score < card.score_threshold and card.task != "classify":
-            pieces.warn(
-                (*count, "min_score"),
-                f"the model {station.model} drops everything below its score_threshold "
-                f"{card.score_threshold:g}: this has no effect",
-            )
+        if rule.count.min_score > 0 and drops_all_below(card, rule.count.min_score):
+            score = place.of((*at, "count", "min_score"))
+            if score is not None:
+                pieces.warn(
+                    score,
+                    f"the model {station.model} drops everything below its score_threshold "
+                    f"{card.score_threshold:g}: this has no effect",
+                )
+
+
+def drops_all_below(card: ModelCard, min_score: float) -> bool:
+    """Whether the model drops everything that the rule would, and more."""
+    return min_score < card.score_threshold and card.task != "classify"
 
 
 def device_name(written: str | None) -> str:
@@ -102,19 +123,27 @@ def device_name(written: str | None) -> str:
 
 def _check_names(pieces: Pieces, station: str) -> None:
     for key, room in _ROOMS.items():
-        at = ("stations", station, key)
-        name, known = pieces.text(at), pieces.names(room)
-        if name is not None and _NAME.fullmatch(name) and known and name not in known:
-            pieces.wrong(at, f"there is no {key} {name} under {room}:{did_you_mean(name, known)}")
+        _check_name(pieces, ("stations", station, key), key, room)
 
 
-def _check_rules(pieces: Pieces, name: str, station: StationSettings) -> None:
+def _check_name(pieces: Pieces, at: tree.Path, key: str, room: str) -> None:
+    name, known = pieces.text(at), pieces.names(room)
+    if name is not None and _NAME.fullmatch(name) and known and name not in known:
+        pieces.wrong(at, f"there is no {key} {name} under {room}:{did_you_mean(name, known)}")
+
+
+def _check_rules(pieces: Pieces, place: Place, station: StationSettings) -> None:
     for index, rule in enumerate(station.rules):
-        at = ("stations", name, "rules", index)
-        if rule.zone is not None and station.region is not None and _apart(rule.zone, station.region):
-            pieces.wrong((*at, "zone"), "lies outside the station's region: nothing is ever seen there")
-        if rule.count.at_least == 0 and rule.count.at_most is None:
-            pieces.warn((*at, "count", "at_least"), "at_least: 0 can never be broken")
+        zone = place.of(("rules", index, "zone"), "region")
+        limit = place.of(("rules", index, "count", "at_least"))
+        if zone and rule.zone and station.region and _apart(rule.zone, station.region):
+            pieces.wrong(
+                zone,
+                f"the zone of the rule {rule.name} lies outside the station's region: "
+                "nothing is ever seen there",
+            )
+        if limit and rule.count.at_least == 0 and rule.count.at_most is None:
+            pieces.warn(limit, "at_least: 0 can never be broken")
 
 
 def _apart(zone: Zone, region: Region) -> bool:
@@ -148,13 +177,14 @@ def _check_topics(pieces: Pieces) -> None:
 def _warn_of_unused(pieces: Pieces) -> None:
     for key, room in _ROOMS.items():
         used = {pieces.text(("stations", station, key)) for station in pieces.names("stations")}
+        used |= {pieces.text((*part.place.at, key)) for part in written(pieces.document)}
         for name in pieces.names(room):
             if name not in used:
                 pieces.warn((room, name), f"no station uses this {key}", key=True)
 
 
 def _warn_of_case(pieces: Pieces) -> None:
-    for room in ("cameras", "models", "stations"):
+    for room in ("cameras", "models", "stations", "recipes"):
         names = pieces.names(room)
         often = Counter(name.lower() for name in names)
         for name in names:

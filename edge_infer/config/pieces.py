@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from edge_infer.config.recipes import Place, settings_of, unknown_stations, written
 from edge_infer.config.schema import AnyCamera, ModelUse
 from edge_infer.errors import Mistake
 from edge_infer.mqtt.settings import MqttSettings
@@ -25,6 +27,8 @@ class Pieces:
     cameras: dict[str, SourceSettings]
     models: dict[str, ModelUse]
     stations: dict[str, StationSettings]
+    recipes: dict[str, dict[str, StationSettings]]
+    """By recipe and station: the station's settings with the recipe's keys put in."""
     mistakes: list[Mistake] = field(default_factory=list)
     warnings: list[Mistake] = field(default_factory=list)
     broken_models: list[Mistake] = field(default_factory=list)
@@ -38,6 +42,15 @@ class Pieces:
         """Add what runs but is probably not meant."""
         self.warnings.append(self.document.mistake(at, message, key=key))
 
+    def judged(self) -> Iterator[tuple[Place, StationSettings]]:
+        """All that a station may be told to run, with where it is written."""
+        for name, station in self.stations.items():
+            yield Place(("stations", name)), station
+        for part in written(self.document):
+            settings = self.recipes.get(part.recipe, {}).get(part.station)
+            if settings is not None:
+                yield part.place, settings
+
     def names(self, room: str) -> list[str]:
         """The names under cameras, models or stations, right or wrong in themselves."""
         node = tree.find(self.document.root, (room,))
@@ -50,13 +63,22 @@ class Pieces:
 
 
 def take_apart(document: Document) -> Pieces:
-    """Every piece that is right in itself."""
+    """Every piece that is right in itself; what is wrong in a recipe because of its station is told."""
+    recipes: dict[str, dict[str, StationSettings]] = {}
+    mistakes = unknown_stations(document)
+    for part in written(document):
+        settings, wrong = settings_of(document, part)
+        mistakes += wrong
+        if settings is not None:
+            recipes.setdefault(part.recipe, {})[part.station] = settings
     return Pieces(
         document,
         _piece(document, MqttSettings, ("mqtt",)),
         _right(document, AnyCamera, "cameras"),
         _right(document, ModelUse, "models"),
         _right(document, StationSettings, "stations"),
+        recipes,
+        mistakes,
     )
 
 

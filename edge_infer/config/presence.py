@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from edge_infer.config.pieces import Pieces
-from edge_infer.errors import ConfigError, ModelError, SourceError
+from edge_infer.errors import ConfigError, EdgeInferError, ModelError, SourceError
+from edge_infer.lens import load_lens
 from edge_infer.model.card import ModelCard
 from edge_infer.model.load import load_model
 from edge_infer.sources._recording import find
@@ -33,13 +34,20 @@ def read_cards(pieces: Pieces) -> dict[str, ModelCard]:
 
 
 def check_files(pieces: Pieces) -> None:
-    """Recordings and certificates that are not there."""
+    """Recordings, calibrations and certificates that are not there."""
     for name, camera in pieces.cameras.items():
         if isinstance(camera, Files):
             try:
                 find(camera.path)
             except SourceError as error:
                 pieces.wrong(("cameras", name, "path"), str(error))
+    for place, station in pieces.judged():
+        at_lens = place.of(("undistort",))
+        if station.undistort is not None and at_lens is not None:
+            try:
+                load_lens(station.undistort)
+            except EdgeInferError as error:
+                pieces.wrong(at_lens, str(error))
     if pieces.mqtt is None or pieces.mqtt.tls is None:
         return
     for key in ("ca", "cert", "key"):

@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Union
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from edge_infer.backends import BACKENDS, BackendSettings
+from edge_infer.config.recipes import RecipeSettings
+from edge_infer.evidence.settings import EvidenceSettings
 from edge_infer.mqtt.settings import MqttSettings
 from edge_infer.outbox.settings import OutboxSettings
+from edge_infer.outbox.shifts import DEFAULT as DEFAULT_SHIFTS
+from edge_infer.outbox.shifts import ShiftTimes
 from edge_infer.registry import resolve
-from edge_infer.settings import FormatOne, Id, Settings, SitePath, Size
+from edge_infer.remote.settings import CommandSettings
+from edge_infer.settings import FormatOne, Id, Settings, SitePath
 from edge_infer.sources import SOURCES, SourceSettings
 from edge_infer.station import StationSettings
 
@@ -44,25 +49,6 @@ class ModelUse(Settings):
     """The runtime and its device; default {type: onnxruntime, device: CPU}."""
 
 
-class EvidenceSettings(Settings):
-    """``evidence: {max_bytes: 2GB, max_age_days: 30, min_free_bytes: 1GB, ok_every: 1000}``."""
-
-    max_bytes: Size = 2_000_000_000
-    """Stored pictures together; the oldest go first."""
-    max_age_days: Annotated[float, Field(gt=0)] = 30
-    """Older pictures are deleted."""
-    min_free_bytes: Size = 1_000_000_000
-    """Nothing is stored while the disk has less than this."""
-    ok_every: Annotated[int, Field(ge=1)] = 1000
-    """Of the OK parts every so many is kept; NOK and UNDEFINED always."""
-
-
-def _reserved(recipes: dict[str, Any]) -> dict[str, Any]:
-    if recipes:
-        raise ValueError("recipes come with a later version; write recipes: {} or leave it out")
-    return recipes
-
-
 class SiteFile(Settings):
     """The site's YAML as it is written. Paths are relative to the file."""
 
@@ -85,13 +71,16 @@ class SiteFile(Settings):
     stations: Annotated[dict[Id, StationSettings], Field(min_length=1)]
     """What is inspected, by name: a camera, a trigger, a model, rules."""
     evidence: EvidenceSettings | None = None
-    """Which pictures are kept; this version does not store them yet."""
+    """Which pictures of results are kept; without it none is."""
     outbox: OutboxSettings = OutboxSettings()
     """The durable queue that results wait in."""
-    recipes: Annotated[dict[str, Any], AfterValidator(_reserved)] = Field(
-        default_factory=dict, json_schema_extra={"maxProperties": 0}
-    )
-    """Reserved for a later version: must be empty."""
+    shifts: ShiftTimes = DEFAULT_SHIFTS
+    """When shifts begin, local time: `counts` tells each one's decisions. Quoted: without quotes 14:00 is a
+    number to YAML."""
+    commands: CommandSettings = CommandSettings()
+    """What may be asked of the device over MQTT; default nothing."""
+    recipes: dict[Id, Annotated[dict[Id, RecipeSettings], Field(min_length=1)]] = Field(default_factory=dict)
+    """Named sets of station settings, by name and station, switched by command between two parts."""
 
 
 def json_schema() -> dict[str, Any]:

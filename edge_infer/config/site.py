@@ -11,11 +11,15 @@ from pydantic import BaseModel
 from edge_infer.config.consistency import check_against_card, check_consistency, device_name
 from edge_infer.config.pieces import take_apart
 from edge_infer.config.presence import check_files, read_cards
-from edge_infer.config.schema import EvidenceSettings, ModelUse, SiteFile
+from edge_infer.config.recipes import kept_keys
+from edge_infer.config.schema import ModelUse, SiteFile
 from edge_infer.errors import ConfigError, EdgeInferError, Mistake
+from edge_infer.evidence.settings import EvidenceSettings
 from edge_infer.model.card import ModelCard
 from edge_infer.mqtt.settings import MqttSettings
 from edge_infer.outbox.settings import OutboxSettings
+from edge_infer.outbox.shifts import ShiftTimes
+from edge_infer.remote.settings import CommandSettings
 from edge_infer.settings import Secret, Secrets
 from edge_infer.sources import SourceSettings
 from edge_infer.station import StationSettings
@@ -43,6 +47,11 @@ class Site:
     stations: Mapping[str, StationSettings]
     evidence: EvidenceSettings | None
     outbox: OutboxSettings
+    shifts: ShiftTimes
+    """When shifts begin."""
+    commands: CommandSettings
+    recipes: Mapping[str, Mapping[str, StationSettings]]
+    """By name and station: the station's settings with the recipe's keys put in."""
     cards: Mapping[str, ModelCard]
     """Of the models whose network file can be used."""
     broken_models: tuple[Mistake, ...]
@@ -50,6 +59,15 @@ class Site:
     warnings: tuple[Mistake, ...]
     """What runs but is probably not meant."""
     document: Document
+
+    @property
+    def used_models(self) -> tuple[str, ...]:
+        """The models that stations judge with, at once or once a recipe is selected."""
+        settings = [
+            *self.stations.values(),
+            *(one for each in self.recipes.values() for one in each.values()),
+        ]
+        return tuple(dict.fromkeys(one.model for one in settings))
 
     def missing_secrets(self, secrets: Secrets) -> list[Mistake]:
         """The secrets that cannot be read on this machine, each at its key."""
@@ -78,11 +96,11 @@ def load_site(path: Path) -> Site:
     pieces = take_apart(document)
     check_consistency(pieces)
     cards = read_cards(pieces)
-    for name, station in pieces.stations.items():
+    for place, station in pieces.judged():
         if station.model in cards or station.model not in pieces.models:
-            check_against_card(pieces, name, station, cards.get(station.model))
+            check_against_card(pieces, place, station, cards.get(station.model))
     check_files(pieces)
-    mistakes = _each_key_once([*document.mistakes, *mistakes, *pieces.mistakes])
+    mistakes = _each_key_once([*document.mistakes, *kept_keys(document), *mistakes, *pieces.mistakes])
     if written is None or mistakes:
         raise ConfigError(in_order(mistakes))
     device = device_name(written.device)
@@ -100,6 +118,9 @@ def load_site(path: Path) -> Site:
         stations=written.stations,
         evidence=written.evidence,
         outbox=written.outbox,
+        shifts=written.shifts,
+        commands=written.commands,
+        recipes=pieces.recipes,
         cards=cards,
         broken_models=tuple(pieces.broken_models),
         warnings=tuple(in_order(pieces.warnings)),

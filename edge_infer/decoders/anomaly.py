@@ -93,6 +93,12 @@ class AnomalyDecoder:
         return np.asarray(np.clip(above + np.float32(THRESHOLD), 0, 1), np.float32)
 
 
+def at_threshold(anomaly: Anomaly, threshold: float) -> Anomaly:
+    """The same picture judged by another threshold, 0..1: what is hot changes with it."""
+    heat = anomaly.heat_map
+    return Anomaly(anomaly.score, threshold, None if heat is None else hot_box(heat, threshold), heat)
+
+
 def hot_box(heat: Grid, threshold: float) -> Box | None:
     """Around everything at or above the threshold, between the values too; None where nothing is."""
     x1, y1, x2, y2 = heat.inside

@@ -1,1 +1,1 @@
-"""Stored pictures of inspections: chosen, encoded, written within a budget. Never waited for."""
+"""Stored pictures of what was judged; `evidence.Evidence` is the way in."""

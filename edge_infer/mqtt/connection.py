@@ -13,7 +13,7 @@ import ssl
 import time
 from collections import deque
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import paho.mqtt.client as paho
 from paho.mqtt.enums import CallbackAPIVersion
@@ -24,15 +24,25 @@ from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from edge_infer import clock
 from edge_infer.errors import DeliveryError
+from edge_infer.mqtt.certificates import own_trouble
 from edge_infer.mqtt.messages import Message, Publication
-from edge_infer.mqtt.settings import MqttSettings, Tls
+from edge_infer.mqtt.properties import PublishProperties
+from edge_infer.mqtt.settings import MqttSettings
+from edge_infer.mqtt.tls import context
 
 CONNECT_S = 5.0
 """For TCP and again for TLS."""
 RECEIVE_MAXIMUM = 20
 """Commands that the broker may send before they are acknowledged."""
+LARGEST_PACKET = 65_536
+"""Bytes; the broker keeps larger ones from us (MQTT 5). Nothing that is listened to is nearly as large."""
 
 _TAKEN_OVER = 0x8E
+_MESSAGE_CODES = frozenset({0x87, 0x90, 0x95, 0x99, 0x9A, 0x9B})
+"""Not authorized, topic name invalid, packet too large, payload format invalid, no retain, no such QoS."""
+_NO_SUCH_PROTOCOL = 0x84
+"""Also where the broker refused in the words of MQTT 3.1.1."""
+_NO_SUCH_CLIENT_ID = 0x85
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +68,9 @@ class Acknowledged:
 
 @dataclass(frozen=True, slots=True)
 class SubscribeRefused:
-    """SUBACK that refuses."""
+    """SUBACK that refuses, or grants less than was asked for."""
 
+    topic: str
     reason: str
 
 
@@ -76,7 +87,18 @@ class Lost:
     """The end, always the last event."""
 
     reason: str
+    news: str = ""
+    """The same for each attempt that fails alike; empty: the reason is."""
     taken_over: bool = False
+    by_broker: bool = False
+    """It, or the network, closed the connection."""
+    code: int = 0
+    """MQTT 5: the DISCONNECT's reason code."""
+
+    @property
+    def blames_message(self) -> bool:
+        """The broker said that it is because of a message."""
+        return self.code in _MESSAGE_CODES
 
 
 Event = Connected | Acknowledged | SubscribeRefused | Arrived | Lost
@@ -94,6 +116,8 @@ class Connection:
         self._events: deque[Event] = deque()
         self._refused: str | None = None
         self._let_in = False
+        self._asked: dict[int, list[str]] = {}
+        """Topics by the id of their SUBSCRIBE."""
         client = paho.Client(
             CallbackAPIVersion.VERSION2,
             client_id=client_id,
@@ -106,13 +130,13 @@ class Connection:
         if settings.user is not None or password is not None:
             client.username_pw_set(settings.user, password)
         if settings.tls is not None:
-            client.tls_set_context(_tls_context(settings.tls))
+            client.tls_set_context(context(settings.tls))
         client.will_set(
             will.topic,
             will.payload,
             qos=1,
             retain=will.retain,
-            properties=self._properties(will, PacketTypes.WILLMESSAGE),
+            properties=self._will_properties(will),
         )
         client.on_socket_open = _no_delay
         client.on_connect = self._on_connect
@@ -129,6 +153,7 @@ class Connection:
         if self._v5:
             properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
             properties.ReceiveMaximum = RECEIVE_MAXIMUM
+            properties.MaximumPacketSize = LARGEST_PACKET
         try:
             self._client.connect(
                 settings.host,
@@ -140,18 +165,24 @@ class Connection:
         except ssl.SSLCertVerificationError as error:
             raise DeliveryError(
                 f"the broker's certificate is not accepted: {error.verify_message}",
-                hint="check tls.ca, the broker's name and the clock; "
-                f"here it is {clock.now():%Y-%m-%d %H:%M} UTC",
+                hint=f"check tls.ca, the broker's name and the clock; here it is {_local_time()}",
             ) from error
         except ssl.SSLError as error:
             raise DeliveryError(
                 f"no TLS with the broker: {error.reason or error}",
-                hint="check the port, and whether the broker wants a certificate (tls.cert, tls.key)",
+                hint=self._own_certificate()
+                or "check the port, and whether the broker wants a certificate (tls.cert, tls.key)",
             ) from error
         except TimeoutError as error:
             raise DeliveryError(f"the broker does not answer within {CONNECT_S:g} s") from error
         except OSError as error:
             raise DeliveryError(f"no connection: {error.strerror or error}") from error
+
+    @property
+    def broker_certificate(self) -> bytes | None:
+        """As the broker showed it (DER); None without TLS."""
+        sock = self._client.socket()
+        return sock.getpeercert(binary_form=True) if isinstance(sock, ssl.SSLSocket) else None
 
     def step(self, wake: int, timeout_s: float) -> list[Event]:
         """Wait until something happens, the descriptor ``wake`` can be read, or the time is over."""
@@ -180,7 +211,8 @@ class Connection:
             publication.payload,
             qos=1,
             retain=publication.retain,
-            properties=self._properties(publication, PacketTypes.PUBLISH),
+            # it stands where paho's own class stands
+            properties=cast(Properties, PublishProperties(publication)) if self._v5 else None,
         )
         return info.mid
 
@@ -188,9 +220,11 @@ class Connection:
         """QoS 1; retained messages are not asked for."""
         if self._v5:
             options = SubscribeOptions(qos=1, retainHandling=SubscribeOptions.RETAIN_DO_NOT_SEND)
-            self._client.subscribe([(topic, options) for topic in topics])
+            _, mid = self._client.subscribe([(topic, options) for topic in topics])
         else:
-            self._client.subscribe([(topic, 1) for topic in topics])
+            _, mid = self._client.subscribe([(topic, 1) for topic in topics])
+        if mid is not None:
+            self._asked[mid] = topics
 
     def acknowledge(self, arrived: Arrived) -> None:
         """The broker may forget the message."""
@@ -209,29 +243,35 @@ class Connection:
         tls = self._settings.tls
         if tls is not None and tls.cert is None:
             return "; does it want a certificate (tls.cert, tls.key)?"
-        return '; does it speak MQTT 5? else set protocol: "3.1.1"' if self._v5 else ""
+        if own := self._own_certificate():
+            return f"; {own}"
+        other = "3.1.1" if self._v5 else "5"
+        return f'; does it speak MQTT {self._settings.protocol}? else set protocol: "{other}"'
+
+    def _own_certificate(self) -> str | None:
+        tls = self._settings.tls
+        return own_trouble(tls, clock.now()) if tls is not None else None
+
+    def _other_protocol(self) -> str:
+        other = "3.1.1" if self._v5 else "5"
+        return f'it does not speak MQTT {self._settings.protocol}: set protocol: "{other}" under mqtt'
 
     def _take(self) -> list[Event]:
         events = list(self._events)
         self._events.clear()
         return events
 
-    def _lose(self, reason: str, *, taken_over: bool = False) -> None:
+    def _lose(self, reason: str, *, taken_over: bool = False, by_broker: bool = False, code: int = 0) -> None:
         if not any(isinstance(event, Lost) for event in self._events):
-            self._events.append(Lost(reason, taken_over))
+            self._events.append(Lost(reason, "", taken_over, by_broker, code))
 
-    def _properties(self, publication: Publication, packet: int) -> Properties | None:
+    def _will_properties(self, will: Publication) -> Properties | None:
         if not self._v5:
             return None
-        properties = Properties(packet)  # type: ignore[no-untyped-call]
+        properties = Properties(PacketTypes.WILLMESSAGE)  # type: ignore[no-untyped-call]
         properties.PayloadFormatIndicator = 1
-        properties.ContentType = publication.content_type
-        if publication.user:
-            properties.UserProperty = list(publication.user)
-        if publication.expiry_s is not None:
-            properties.MessageExpiryInterval = publication.expiry_s
-        if publication.correlation is not None:
-            properties.CorrelationData = publication.correlation
+        properties.ContentType = will.content_type
+        properties.UserProperty = list(will.user)
         return properties
 
     # -- paho's callbacks; paho holds locks while it calls them, so they only append
@@ -245,7 +285,19 @@ class Connection:
         properties: Properties | None,
     ) -> None:
         if code.is_failure:
-            self._refused = str(code)
+            self._refused = _said(code, properties)
+            if code.value == _NO_SUCH_PROTOCOL:
+                self._refused += "; " + self._other_protocol()
+            elif code.value == _NO_SUCH_CLIENT_ID:
+                self._refused += "; set client_id under mqtt (some brokers take 23 letters and digits)"
+            elif server := getattr(properties, "ServerReference", None):
+                self._refused += f"; it names {server} as the broker to use (host)"
+            return
+        if self._let_in:
+            self._lose("the broker talks nonsense: it answers CONNECT twice")
+            return
+        if getattr(properties, "MaximumQoS", 1) < 1:
+            self._lose("the broker acknowledges nothing (it takes QoS 0 only), so nothing can be delivered")
             return
         self._let_in = True
         self._events.append(
@@ -258,16 +310,20 @@ class Connection:
         )
 
     def _on_publish(
-        self, _client: paho.Client, _data: object, mid: int, code: ReasonCode, _properties: object
+        self, _client: paho.Client, _data: object, mid: int, code: ReasonCode, properties: object
     ) -> None:
-        self._events.append(Acknowledged(mid, code.value, str(code)))
+        self._events.append(Acknowledged(mid, code.value, _said(code, properties)))
 
     def _on_subscribe(
-        self, _client: paho.Client, _data: object, _mid: int, codes: list[ReasonCode], _properties: object
+        self, _client: paho.Client, _data: object, mid: int, codes: list[ReasonCode], properties: object
     ) -> None:
-        for code in codes:
+        for topic, code in zip(self._asked.pop(mid, ()), codes, strict=False):
             if code.is_failure:
-                self._events.append(SubscribeRefused(str(code)))
+                self._events.append(SubscribeRefused(topic, _said(code, properties)))
+            elif code.value == 0:
+                self._events.append(
+                    SubscribeRefused(topic, "the broker sends them with QoS 0: some may be lost")
+                )
 
     def _on_message(self, _client: paho.Client, _data: object, message: paho.MQTTMessage) -> None:
         self._events.append(Arrived(_message(message), message.mid))
@@ -278,18 +334,34 @@ class Connection:
         _data: object,
         flags: paho.DisconnectFlags,
         code: ReasonCode,
-        _properties: object,
+        properties: object,
     ) -> None:
         if self._refused is not None:
             self._lose(f"the broker refuses: {self._refused}")
         elif flags.is_disconnect_packet_from_server:
-            self._lose(f"the broker closed it: {code}", taken_over=code.value == _TAKEN_OVER)
+            self._lose(
+                f"the broker closed it: {_said(code, properties)}",
+                taken_over=code.value == _TAKEN_OVER,
+                by_broker=True,
+                code=code.value,
+            )
         elif not self._let_in:
             self._lose("the broker closed the connection without a word" + self._guess())
         elif code.getName() == "Keep alive timeout":
             self._lose("the broker does not answer")
         else:
-            self._lose("the connection broke")
+            self._lose("the connection broke", by_broker=True)
+
+
+def _said(code: ReasonCode, properties: object) -> str:
+    """The broker's reason, in its own words too where it gives any."""
+    words = getattr(properties, "ReasonString", None)
+    return f"{code} ({words})" if words else str(code)
+
+
+def _local_time() -> str:
+    now = clock.now()
+    return f"{now.astimezone():%Y-%m-%d %H:%M %Z} ({now:%H:%M} UTC)"
 
 
 def _message(message: paho.MQTTMessage) -> Message:
@@ -316,28 +388,3 @@ def _no_delay(_client: paho.Client, _data: object, sock: Any) -> None:
 def _pending(sock: Any) -> bool:
     # TLS may hold decrypted bytes that poll() cannot see
     return isinstance(sock, ssl.SSLSocket) and sock.fileno() >= 0 and sock.pending() > 0
-
-
-class _Socket(ssl.SSLSocket):
-    """Closes itself when the handshake fails; paho only forgets it."""
-
-    def do_handshake(self, block: bool = False) -> None:
-        try:
-            super().do_handshake(block)
-        except OSError:
-            self.close()
-            raise
-
-
-def _tls_context(tls: Tls) -> ssl.SSLContext:
-    try:
-        context = ssl.create_default_context(cafile=str(tls.ca) if tls.ca else None)
-    except (OSError, ssl.SSLError) as error:
-        raise DeliveryError(f"cannot use the certificate authority {tls.ca}: {error}") from error
-    context.sslsocket_class = _Socket
-    if tls.cert is not None and tls.key is not None:
-        try:
-            context.load_cert_chain(tls.cert, tls.key)
-        except (OSError, ssl.SSLError) as error:
-            raise DeliveryError(f"cannot use the certificate {tls.cert} with {tls.key}: {error}") from error
-    return context

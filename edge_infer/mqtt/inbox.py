@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import queue
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 
 from edge_infer.mqtt.connection import Arrived
@@ -14,7 +14,7 @@ from edge_infer.mqtt.messages import Message
 log = logging.getLogger(__name__)
 
 LIMIT = 100
-"""Messages that may wait; more are dropped and counted."""
+"""Messages of one topic that may wait; more are dropped and counted. The other topics keep their room."""
 
 Handler = Callable[[Message], None]
 
@@ -26,7 +26,9 @@ class Inbox:
         self.dropped = 0
         self._wake = wake
         self._handlers: dict[str, Handler] = {}
-        self._queue: queue.Queue[Arrived | None] = queue.Queue(LIMIT)
+        self._queue: queue.SimpleQueue[Arrived | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._waiting: Counter[str] = Counter()
         self._handled: deque[Arrived] = deque()
         self._thread: threading.Thread | None = None
 
@@ -45,13 +47,16 @@ class Inbox:
 
     def put(self, arrived: Arrived) -> bool:
         """From the network thread; never waits. False where the message is dropped."""
-        try:
-            self._queue.put_nowait(arrived)
-        except queue.Full:
+        topic = arrived.message.topic
+        with self._lock:
+            full = self._waiting[topic] >= LIMIT
+            self._waiting[topic] += not full
+        if full:
             self.dropped += 1
             if self.dropped in (1, 10, 100) or self.dropped % 1000 == 0:
-                log.error("a message on %s is dropped: %d wait already", arrived.message.topic, LIMIT)
+                log.error("a message on %s is dropped: %d wait already", topic, LIMIT)
             return False
+        self._queue.put(arrived)
         return True
 
     def handled(self) -> list[Arrived]:
@@ -65,15 +70,14 @@ class Inbox:
         """After the message in hand; a handler that hangs is left behind."""
         if self._thread is None:
             return
-        try:
-            self._queue.put_nowait(None)
-        except queue.Full:
-            return
+        self._queue.put(None)
         self._thread.join(timeout_s)
 
     def _run(self) -> None:
         while (arrived := self._queue.get()) is not None:
             handler = self._handlers.get(arrived.message.topic)
+            with self._lock:
+                self._waiting[arrived.message.topic] -= 1
             try:
                 if handler is not None:
                     handler(arrived.message)

@@ -9,10 +9,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from edge_infer.messages.event import SCHEMA as EVENT_SCHEMA
+from edge_infer.messages.gap import SCHEMA as GAP_SCHEMA
+from edge_infer.outbox import Row
+from edge_infer.result import SCHEMA, Part
+
 JSON = "application/json"
 TEXT = "text/plain"
-
-EVENT_SCHEMA = "event/1"
 
 _HEADROOM = 64
 """Bytes that a packet costs beside its strings."""
@@ -32,6 +35,8 @@ class Publication:
     """MQTT 5 user properties."""
     correlation: bytes | None = None
     """MQTT 5: whose answer this is."""
+    text: bool = True
+    """MQTT 5: the payload is UTF-8, and says so."""
 
     @property
     def size(self) -> int:
@@ -64,8 +69,23 @@ class Message:
     """MQTT 5 user properties."""
 
 
-def encode(value: Mapping[str, Any]) -> bytes:
-    """JSON as UTF-8; numbers that are not finite become null."""
+def of_row(row: Row) -> Publication:
+    """What the outbox holds, as it is sent."""
+    if row.kind == "result":
+        user = [("schema", SCHEMA), ("seq", str(row.seq)), ("streamId", row.stream_id)]
+        if row.delayed:
+            user.append(("delayed", "true"))
+    elif row.kind == "gap":
+        user = [("schema", GAP_SCHEMA), ("streamId", row.stream_id)]
+    else:
+        user = [("schema", EVENT_SCHEMA)]
+    return Publication(row.topic, row.payload, user=tuple(user))
+
+
+def encode(value: Mapping[str, Any] | Part) -> bytes:
+    """JSON as UTF-8, whatever the text; numbers that are not finite become null."""
+    if isinstance(value, Part):
+        value = value.model_dump(by_alias=True, mode="json")
     return json.dumps(_finite(value), ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode(
         errors="replace"
     )

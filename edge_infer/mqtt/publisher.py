@@ -6,16 +6,28 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from edge_infer import clock
+from edge_infer.messages.command import SCHEMA as REPLY_SCHEMA
+from edge_infer.messages.counts import SCHEMA as COUNTS_SCHEMA
+from edge_infer.messages.event import EventMessage
+from edge_infer.messages.info import SCHEMA as INFO_SCHEMA
+from edge_infer.messages.info import InfoMessage
+from edge_infer.messages.stats import SCHEMA as STATS_SCHEMA
+from edge_infer.messages.stats import StatsMessage
 from edge_infer.mqtt.identity import default_client_id
+from edge_infer.mqtt.images import Images
 from edge_infer.mqtt.inbox import Inbox
-from edge_infer.mqtt.messages import EVENT_SCHEMA, TEXT, Message, Publication, encode
+from edge_infer.mqtt.messages import TEXT, Message, Publication, encode
 from edge_infer.mqtt.presence import Presence
-from edge_infer.mqtt.pump import Pump, PumpStats, Timing
+from edge_infer.mqtt.pump import Pump
+from edge_infer.mqtt.reply_space import RESPONSES, answerable
+from edge_infer.mqtt.retry import Timing
 from edge_infer.mqtt.settings import MqttSettings
 from edge_infer.mqtt.states import States
+from edge_infer.mqtt.stats import PumpStats
 from edge_infer.mqtt.wake import Wake
 from edge_infer.outbox import Counts, Outbox
 from edge_infer.result import SCHEMA, Decision, Result
@@ -25,13 +37,8 @@ __all__ = ["Message", "Publisher", "Timing"]
 
 log = logging.getLogger(__name__)
 
-RESPONSES = "vision/v1/rsp/"
-"""Answers go nowhere else: they are published with this device's rights, whatever the asker wrote."""
-LONGEST_RESPONSE_TOPIC = 256
 COUNTS_S = 1.0
 """At least so long between two ``counts`` of a station."""
-
-COUNTS_SCHEMA = "counts/1"
 
 
 class Publisher:
@@ -61,11 +68,13 @@ class Publisher:
         self._wake = Wake()
         self._states = States(retain_expiring=settings.protocol == "5")
         self._inbox = Inbox(self._wake.set)
+        self._images = Images(settings.max_image_bytes)
         self._pump = Pump(
             settings,
             outbox=outbox,
             states=self._states,
             inbox=self._inbox,
+            images=self._images,
             presence=Presence(f"{prefix}/status", boot_id, version),
             wake=self._wake,
             secrets=secrets,
@@ -86,7 +95,12 @@ class Publisher:
     @property
     def stats(self) -> PumpStats:
         """Right now."""
-        return self._pump.stats
+        return replace(
+            self._pump.stats,
+            images=self._images.sent,
+            images_dropped=self._images.dropped,
+            commands_dropped=self._inbox.dropped,
+        )
 
     def start(self) -> None:
         """Connect in the background and keep trying; never fails because a broker is away."""
@@ -167,19 +181,35 @@ class Publisher:
         self._wake.set()
 
     def counts(self, station: str, counts: Counts) -> None:
-        """Decisions since the reset; at most one message a second, the newest wins."""
-        payload = {
-            "OK": counts.ok,
-            "NOK": counts.nok,
-            "UNDEFINED": counts.undefined,
-            "since": counts.since.isoformat() if counts.since else None,
-        }
+        """Decisions since the reset and in this shift; at most one message a second, the newest wins."""
         self._states.put(
             f"{self._prefix}/{station}/counts",
-            encode(payload),
+            counts.message().as_json(),
             now_s=time.monotonic(),
             pause_s=COUNTS_S,
             user=(("schema", COUNTS_SCHEMA),),
+        )
+        self._wake.set()
+
+    def info(self, info: InfoMessage) -> None:
+        """What the device is; retained, told again at each connection."""
+        self._states.put(
+            f"{self._prefix}/info",
+            encode(info),
+            now_s=time.monotonic(),
+            user=(("schema", INFO_SCHEMA),),
+        )
+        self._wake.set()
+
+    def report(self, stats: StatsMessage, *, valid_s: float) -> None:
+        """How the device is doing; the newest wins, and is not sent later than ``valid_s`` from now."""
+        self._states.put(
+            f"{self._prefix}/stats",
+            encode(stats),
+            now_s=time.monotonic(),
+            valid_s=valid_s,
+            retain=False,
+            user=(("schema", STATS_SCHEMA),),
         )
         self._wake.set()
 
@@ -189,19 +219,42 @@ class Publisher:
         left_s = self._valid_s - age_s
         return left_s if left_s >= 1 else None
 
+    # -- pictures
+
+    @property
+    def image_limit(self) -> int:
+        """Bytes that a picture may have at most: `mqtt.max_image_bytes` or what the broker takes."""
+        return self._images.limit
+
+    def image(
+        self, topic: str, payload: bytes, *, content_type: str, user: tuple[tuple[str, str], ...]
+    ) -> bool:
+        """A picture, sent when nothing else is to be sent; it is not repeated after a lost connection.
+
+        False where it is not taken: larger than `image_limit`, or no broker is connected. While others wait
+        the oldest gives way. Not retained, QoS 1, binary. ValueError where nothing can be published on
+        ``topic``.
+        """
+        if not topic or any(sign in topic for sign in "+#\0"):
+            raise ValueError(f"nothing can be published on {topic!r}")
+        taken = self._images.put(Publication(topic, payload, False, None, content_type, user, text=False))
+        self._wake.set()
+        return taken
+
     # -- events and commands
 
     def event(self, kind: str, data: Mapping[str, Any], station: str | None = None) -> None:
         """Something happened; kept in the outbox until the broker takes it."""
-        event = {
-            "schema": EVENT_SCHEMA,
-            "kind": kind,
-            "station": station,
-            "time": clock.now().isoformat(),
-            "bootId": self._boot_id,
-            "data": data,
-        }
-        self._outbox.put_event(f"{self._prefix}/event", encode(event))
+        self._outbox.put_event(*self.event_message(kind, data, station))
+
+    def event_message(
+        self, kind: str, data: Mapping[str, Any], station: str | None = None
+    ) -> tuple[str, bytes]:
+        """Topic and payload of an event, for whoever stores it with something else."""
+        event = EventMessage(
+            kind=kind, station=station, time=clock.now(), boot_id=self._boot_id, data=dict(data)
+        )
+        return f"{self._prefix}/event", encode(event)
 
     def subscribe(self, topic: str, handler: Callable[[Message], None]) -> None:
         """Messages on that topic, at each connection anew; retained ones are ignored.
@@ -215,17 +268,14 @@ class Publisher:
         topic = message.response_topic
         if topic is None:
             return False
-        if (
-            not topic.startswith(RESPONSES)
-            or len(topic.encode()) > LONGEST_RESPONSE_TOPIC
-            or any(sign in topic for sign in "+#\0")
-        ):
+        if not answerable(topic):
             log.warning(
-                "a command on %s wants its answer on %.100r: only topics below %s are answered",
+                "a command on %s wants its answer on %.100a: only topics below %s are answered",
                 message.topic,
                 topic,
                 RESPONSES,
             )
             return False
-        self._pump.reply(Publication(topic, payload, correlation=message.correlation))
+        user = (("schema", REPLY_SCHEMA),)
+        self._pump.reply(Publication(topic, payload, user=user, correlation=message.correlation))
         return True

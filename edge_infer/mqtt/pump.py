@@ -3,73 +3,42 @@
 from __future__ import annotations
 
 import logging
-import random
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from edge_infer import clock
 from edge_infer.errors import EdgeInferError
-from edge_infer.mqtt import presence
 from edge_infer.mqtt.connection import Acknowledged, Arrived, Connected, Connection, Lost, SubscribeRefused
+from edge_infer.mqtt.images import Images
 from edge_infer.mqtt.inbox import Inbox
-from edge_infer.mqtt.messages import EVENT_SCHEMA, Publication
+from edge_infer.mqtt.messages import Publication, of_row
 from edge_infer.mqtt.presence import Presence
+from edge_infer.mqtt.retry import Retry, Timing
 from edge_infer.mqtt.settings import MqttSettings
 from edge_infer.mqtt.states import States
+from edge_infer.mqtt.stats import PumpStats
+from edge_infer.mqtt.suspects import Suspects
 from edge_infer.mqtt.wake import Wake
 from edge_infer.outbox import Outbox, Row
-from edge_infer.outbox.gaps import SCHEMA as GAP_SCHEMA
-from edge_infer.result import SCHEMA
 from edge_infer.settings import Secrets
 
 log = logging.getLogger(__name__)
 
 WINDOW = 20
 """Messages on the wire without PUBACK; the broker may allow fewer."""
-REPLIES = 100
+REFUSALS = 100
+"""Topics that are remembered as refused."""
+REPLIES = 500
 """Answers to commands that may wait; the oldest is dropped."""
 FAREWELL_S = 0.5
 """Kept of the time for stopping, to say `stopped`."""
-SHORT_S, SHORT_LIVES = 10.0, 3
-"""So many connections in a row that live so short are suspicious."""
-LONG_FAILURES = 6
-"""As after so many failures: no war about a client id."""
+SLOW_LINK = 8000
+"""Bytes a second that a link has at least: so long a large message may be on its way."""
+UNSPECIFIED = 0x80
 TOO_LARGE = 0x95
-
-
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """How patient the pump is."""
-
-    connack_s: float = 10.0
-    """For the broker's answer to CONNECT."""
-    ack_s: float = 20.0
-    """Without any PUBACK the connection is made anew."""
-    retry_min_s: float = 1.0
-    """Before the second attempt; doubled each time, less a random part."""
-    retry_max_s: float = 30.0
-    steady_s: float = 30.0
-    """A connection that lived so long makes the next wait short again."""
-
-
-@dataclass(slots=True)
-class PumpStats:
-    """Since the start of the process."""
-
-    connected: bool = False
-    connections: int = 0
-    delivered: int = 0
-    """Results, events and gaps that the broker took."""
-    refused: int = 0
-    """Messages of any kind that it refused."""
-    in_flight: int = 0
-    taken_over: int = 0
-    """How often another client used our id, or seemed to."""
-    trouble: str | None = None
-    """Why there is no connection, None while there is one."""
 
 
 class Pump:
@@ -82,6 +51,7 @@ class Pump:
         outbox: Outbox,
         states: States,
         inbox: Inbox,
+        images: Images,
         presence: Presence,
         wake: Wake,
         secrets: Secrets,
@@ -94,6 +64,7 @@ class Pump:
         self._outbox = outbox
         self._states = states
         self._inbox = inbox
+        self._images = images
         self._presence = presence
         self._wake = wake
         self._secrets = secrets
@@ -115,7 +86,13 @@ class Pump:
         self._drain_until = 0.0
         self._stopped_said = False
         self._farewell = False
-        self._told_refusals: set[tuple[str, str]] = set()
+        self._trouble = ""
+        """Told last, without what changes from attempt to attempt."""
+        self._refusals: dict[str, str] = {}
+        """Topics of this connection, and why."""
+        self._acknowledged_any = False
+        self._suspects = Suspects()
+        self._retry = Retry(timing)
 
     def reply(self, publication: Publication) -> None:
         """Sent before anything else."""
@@ -131,29 +108,26 @@ class Pump:
 
     def run(self) -> None:
         """Connect, talk, connect again, until stopped."""
-        failures = short_lives = 0
         while self._stop_at is None:
             began, connections = time.monotonic(), self.stats.connections
             lost = self._session()
-            lived_s = time.monotonic() - began
             was_in = self.stats.connections > connections
             if self._stop_at is not None or lost is None:
                 break
             self._tell(lost, was_in=was_in)
-            failures = 0 if was_in and lived_s >= self._timing.steady_s else failures + 1
-            # one that the broker closed for a refused message is no riddle
-            riddle = was_in and lived_s < SHORT_S and not self._told_refusals
-            short_lives = short_lives + 1 if riddle else 0
-            if lost.taken_over or short_lives == SHORT_LIVES:
-                self._suspect(sure=lost.taken_over)
-            if lost.taken_over or short_lives >= SHORT_LIVES:
-                failures = max(failures, LONG_FAILURES)
-            self._pause(failures)
+            war = self._retry.ended(
+                was_in=was_in,
+                lived_s=time.monotonic() - began,
+                # one that the broker closed for a message is no riddle
+                explained=bool(self._refusals) or lost.blames_message or self._suspects.any,
+                taken_over=lost.taken_over,
+            )
+            if war is not None:
+                self._suspect(sure=war == "sure")
+            self._pause()
 
-    def _pause(self, failures: int) -> None:
-        longest = min(self._timing.retry_max_s, self._timing.retry_min_s * 2 ** max(0, failures - 1))
-        # many devices lose the same broker at the same instant
-        until = time.monotonic() + longest * random.uniform(0.5, 1.0)  # noqa: S311 - not a secret
+    def _pause(self) -> None:
+        until = time.monotonic() + self._retry.wait_s()
         while self._stop_at is None and (left := until - time.monotonic()) > 0:
             self._wake.wait(left)
 
@@ -161,7 +135,8 @@ class Pump:
 
     def _session(self) -> Lost | None:
         """Why it ended; None where we ended it."""
-        connection = None
+        connection = lost = None
+        self._acknowledged_any = False
         try:
             password = self._settings.password
             connection = Connection(
@@ -171,23 +146,42 @@ class Pump:
                 will=self._presence.will(),
             )
             connection.open()
-            return self._talk(connection)
+            self.stats.broker_certificate = connection.broker_certificate
+            lost = self._talk(connection)
         except EdgeInferError as error:
-            return Lost(str(error))
+            lost = Lost(str(error), news=error.message)
         except Exception as error:
             # a bug here or in paho costs one connection, not the delivery for good
             log.exception("the connection to the broker failed in an unexpected way")
-            return Lost(f"{type(error).__name__}: {error}")
+            lost = Lost(f"{type(error).__name__}: {error}")
         finally:
-            self.stats.connected = False
+            self.stats.connected, self.stats.connected_since = False, None
+            if lost is not None and lost.by_broker:
+                self._isolate(lost)
             # where the broker refused something, that is why it closed the connection
-            self._outbox.disconnected(broken=not self._farewell and not self._told_refusals)
+            explained = bool(self._refusals) or (lost is not None and lost.blames_message)
+            self._outbox.disconnected(broken=not self._farewell and not explained)
             self._states.reconnected()
+            self._images.disconnected()
             self._on_wire.clear()
             self._unacknowledged.clear()
             self.stats.in_flight = 0
             if connection is not None:
                 connection.close(farewell=self._farewell)
+        return lost
+
+    def _isolate(self, lost: Lost) -> None:
+        """One message for which the broker hangs up must not keep the others from being sent."""
+        pictures = [mid for mid, sent in self._on_wire.items() if not isinstance(sent, Row) and not sent.text]
+        on_wire = [sent for mid, sent in self._on_wire.items() if mid not in pictures]
+        sent = self._suspects.closed(on_wire, named=lost.blames_message, worked=self._acknowledged_any)
+        if sent is None or pictures:
+            return
+        why = lost.reason if lost.blames_message else "the broker closes the connection for it"
+        self._refuse(sent, lost.code or UNSPECIFIED, why)
+        self._retry.settled()
+        for mid in [mid for mid, one in self._on_wire.items() if one is sent]:
+            del self._on_wire[mid]
 
     def _talk(self, connection: Connection) -> Lost | None:
         answer_by = time.monotonic() + self._timing.connack_s
@@ -204,8 +198,8 @@ class Pump:
                 if now > answer_by:
                     return Lost("the broker takes the connection and says nothing")
                 continue
-            if self._on_wire and now - self._progress_s > self._timing.ack_s:
-                return Lost(f"the broker acknowledges nothing for {self._timing.ack_s:g} s")
+            if self._on_wire and now - self._progress_s > self._patience_s:
+                return Lost(f"the broker acknowledges nothing for {self._patience_s:g} s")
             if self._stop_at is not None and self._may_leave(now, self._stop_at):
                 # unless `stopped` arrived, the broker shall say `offline`
                 self._farewell = self._stopped_said and self._states.told(self._presence.topic)
@@ -223,7 +217,13 @@ class Pump:
 
     @property
     def _window(self) -> int:
-        return min(WINDOW, self._terms.receive_maximum, self._allowed)
+        allowed = 1 if self._suspects.any else self._allowed
+        return min(WINDOW, self._terms.receive_maximum, allowed)
+
+    @property
+    def _patience_s(self) -> float:
+        large = max(len(sent.payload) for sent in self._on_wire.values())
+        return self._timing.ack_s + large // SLOW_LINK
 
     def _happened(
         self, event: Connected | Acknowledged | SubscribeRefused | Arrived, connection: Connection
@@ -242,24 +242,22 @@ class Pump:
                 # without an answer the broker would soon send nothing more; the sender misses its own
                 connection.acknowledge(event)
         else:
-            log.error("the broker refuses a subscription: %s; commands do not arrive", event.reason)
+            self._refused_topic(event.topic, event.reason)
+            log.error("no messages on %s: %s", event.topic, event.reason)
 
     def _begin(self, terms: Connected) -> None:
         self._terms = terms
         self._allowed = 1
         self._subscribed.clear()
-        self._told_refusals.clear()
+        self._refusals.clear()
+        self.stats.refused_topics = {}
         self.stats.connected = True
+        self.stats.connected_since = clock.now()
         self.stats.connections += 1
         self.stats.trouble = None
-        now = clock.now()
-        self._states.put(
-            self._presence.topic,
-            self._presence.payload("online", now),
-            now_s=time.monotonic(),
-            user=presence.USER,
-        )
+        self._presence.say("online", self._states, self.stats.connected_since)
         self._outbox.connected()
+        self._images.connected(terms.maximum_packet)
         log.info(
             "connected to the broker %s:%d as %s",
             self._settings.host,
@@ -272,46 +270,66 @@ class Pump:
         self._progress_s = time.monotonic()
         self.stats.in_flight = len(self._on_wire)
         refused = answer.code >= 0x80
-        self.stats.refused += refused
         self._allowed = 1 if refused else min(WINDOW, self._allowed + 1)
-        if isinstance(sent, Row):
-            if refused:
-                self._outbox.refused(sent, answer.code, answer.reason)
-            else:
-                self._outbox.delivered(sent)
-                self.stats.delivered += 1
-        elif sent is not None and refused:
-            self._states.refused(sent.topic, time.monotonic())
-        elif sent is not None:
+        if sent is None:
+            return
+        self._acknowledged_any = True
+        self._suspects.acknowledged(sent)
+        if refused:
+            self._refuse(sent, answer.code, answer.reason)
+        elif isinstance(sent, Row):
+            self._outbox.delivered(sent)
+            self.stats.delivered += 1
+        elif sent.text:
             self._states.answered(sent.topic)
-        if sent is not None and refused and (sent.topic, answer.reason) not in self._told_refusals:
-            self._told_refusals.add((sent.topic, answer.reason))
-            log.error("the broker refuses %s: %s", sent.topic, answer.reason)
+        else:
+            self._images.answered(refused=False)
+
+    def _refuse(self, sent: Row | Publication, code: int, why: str) -> None:
+        """The broker does not take it, or would not."""
+        self.stats.refused += 1
+        if isinstance(sent, Row):
+            self._outbox.refused(sent, code, why)
+        elif sent.text:
+            self._states.refused(sent.topic, time.monotonic())
+        else:
+            self._images.answered(refused=True)
+        if self._refused_topic(sent.topic, why):
+            log.error("the broker refuses %s: %s", sent.topic, why)
+
+    def _refused_topic(self, topic: str, why: str) -> bool:
+        """True where it is news."""
+        news = self._refusals.get(topic) != why
+        if news and (topic in self._refusals or len(self._refusals) < REFUSALS):
+            self._refusals[topic] = why
+            self.stats.refused_topics = dict(self._refusals)
+        return news
 
     # -- out
 
     def _send(self, connection: Connection) -> None:
+        self._presence.renew(self._states)
         while len(self._on_wire) < self._window:
             if self._replies:
                 self._put(connection, self._replies.popleft())
             elif (state := self._states.take(time.monotonic())) is not None:
                 self._put(connection, state)
             elif self._draining() and (row := self._outbox.take()) is not None:
-                self._put(connection, _publication(row), row)
+                self._put(connection, of_row(row), row)
+            elif self._stop_at is None and (picture := self._images.take()) is not None:
+                self._put(connection, picture)
             else:
+                if not self._on_wire:
+                    self._suspects.nothing_left()
                 return
 
     def _put(self, connection: Connection, publication: Publication, row: Row | None = None) -> None:
         limit = self._terms.maximum_packet
         if limit is not None and publication.size > limit:
             # the broker would close the connection, again and again
-            self.stats.refused += 1
-            why = f"larger than the {limit} bytes that the broker takes"
-            if row is not None:
-                self._outbox.refused(row, TOO_LARGE, why)
-            else:
-                self._states.refused(publication.topic, time.monotonic())
-                log.error("%s is not sent: %s", publication.topic, why)
+            self._refuse(
+                row or publication, TOO_LARGE, f"larger than the {limit} bytes that the broker takes"
+            )
             return
         if not self._on_wire:
             self._progress_s = time.monotonic()
@@ -347,19 +365,16 @@ class Pump:
             if self._states.hurry(now):
                 return False
             self._stopped_said = True
-            self._states.put(
-                self._presence.topic,
-                self._presence.payload("stopped", clock.now()),
-                now_s=now,
-                user=presence.USER,
-            )
+            self._presence.say("stopped", self._states, clock.now())
             return False
         return self._states.told(self._presence.topic)
 
     def _tell(self, lost: Lost, *, was_in: bool) -> None:
         """One line a change, not one an attempt."""
-        news = was_in or lost.reason != self.stats.trouble
+        news = was_in or (lost.news or lost.reason) != self._trouble
+        self._trouble = lost.news or lost.reason
         self.stats.trouble = lost.reason
+        self.stats.last_trouble = (lost.reason, clock.now())
         where = f"{self._settings.host}:{self._settings.broker_port}"
         log.log(
             logging.WARNING if news else logging.DEBUG,
@@ -377,15 +392,3 @@ class Pump:
             "another client %s our id %s at the broker; give each its own client_id", said, self._client_id
         )
         self._alarm("client_id_taken_over", {"clientId": self._client_id, "sure": sure})
-
-
-def _publication(row: Row) -> Publication:
-    if row.kind == "result":
-        user = [("schema", SCHEMA), ("seq", str(row.seq)), ("streamId", row.stream_id)]
-        if row.delayed:
-            user.append(("delayed", "true"))
-    elif row.kind == "gap":
-        user = [("schema", GAP_SCHEMA), ("streamId", row.stream_id)]
-    else:
-        user = [("schema", EVENT_SCHEMA)]
-    return Publication(row.topic, row.payload, user=tuple(user))

@@ -14,7 +14,7 @@ from pydantic import (
     model_validator,
 )
 
-from edge_infer.settings import Secret, Settings, SitePath
+from edge_infer.settings import Secret, Settings, SitePath, Size
 
 MAX_PREFIX_BYTES = 1000
 """Leaves room in MQTT's 65,535 bytes for whatever follows."""
@@ -72,6 +72,8 @@ class MqttSettings(Settings):
     throw each other out."""
     keepalive_s: Annotated[int, Field(ge=5, le=600)] = 15
     """A dead connection is noticed within twice this; the broker says `offline` after 1.5 times."""
+    max_image_bytes: Annotated[Size, Field(ge=1000, le=200_000_000)] = 256_000
+    """Larger pictures are made smaller or not published, whatever the broker takes."""
     valid_s: Annotated[float, Field(ge=2, le=3600)] = 5.0
     """How long `decision` and `last` may be believed after the inspection they come from."""
 

@@ -29,6 +29,8 @@ class State:
     """Sent again so long before what was sent expires, if it is still true."""
     pause_s: float = 0.0
     """At least so long between two of them."""
+    retain: bool | None = None
+    """Kept by the broker for later subscribers; None: only while it is to be believed."""
     due: bool = True
     """Something new is to be sent."""
     on_wire: bool = False
@@ -65,6 +67,7 @@ class States:
         valid_s: float | None = None,
         renew_s: float = 0.0,
         pause_s: float = 0.0,
+        retain: bool | None = None,
         content_type: str = JSON,
         user: User = (),
         again: bool = False,
@@ -75,7 +78,7 @@ class States:
             if again or state.payload != payload:
                 state.due = True
             state.payload, state.content_type, state.user = payload, content_type, user
-            state.renew_s, state.pause_s = renew_s, pause_s
+            state.renew_s, state.pause_s, state.retain = renew_s, pause_s, retain
             state.until_s = None if valid_s is None else now_s + valid_s
 
     def extend(self, topic: str, *, now_s: float, valid_s: float) -> None:
@@ -147,9 +150,14 @@ class States:
             return state is not None and not state.on_wire and not state.due
 
     def _publication(self, state: State, now_s: float) -> Publication:
+        retain = state.retain
         if state.until_s is None:
-            return Publication(state.topic, state.payload, True, None, state.content_type, state.user)
+            kept = True if retain is None else retain
+            return Publication(state.topic, state.payload, kept, None, state.content_type, state.user)
         left_s = state.until_s - now_s
+        if retain is False:
+            # nobody finds it later, so it needs no word about how long it holds
+            return Publication(state.topic, state.payload, False, int(left_s), state.content_type, state.user)
         until = (clock.now() + timedelta(seconds=left_s)).isoformat()
         payload = state.payload
         if state.content_type == JSON:
@@ -157,7 +165,7 @@ class States:
         return Publication(
             state.topic,
             payload,
-            self.retain_expiring,
+            self.retain_expiring if retain is None else retain,
             int(left_s),
             state.content_type,
             (*state.user, ("validUntil", until)),

@@ -4,9 +4,10 @@ Stations `put`; one writer thread numbers, commits and gives up; the MQTT pump t
 became of them.
 """
 
-from edge_infer.outbox.ledger import Counts, OpenTrigger
+from edge_infer.outbox.ledger import Counts, OpenTrigger, Tally
 from edge_infer.outbox.outbox import Outbox, OutboxStats
 from edge_infer.outbox.row import Row
 from edge_infer.outbox.settings import OutboxSettings
+from edge_infer.outbox.shifts import Shifts
 
-__all__ = ["Counts", "OpenTrigger", "Outbox", "OutboxSettings", "OutboxStats", "Row"]
+__all__ = ["Counts", "OpenTrigger", "Outbox", "OutboxSettings", "OutboxStats", "Row", "Shifts", "Tally"]

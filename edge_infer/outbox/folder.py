@@ -7,6 +7,8 @@ import fcntl
 import logging
 import os
 import sqlite3
+import time
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -17,6 +19,9 @@ from edge_infer.outbox.store import NewerStoreError, Store
 log = logging.getLogger(__name__)
 
 NAME = "outbox.db"
+LOCK = "lock"
+HOLD_S = 0.5
+"""How long another process may need for a wish before it counts as a second service."""
 KEPT_ASIDE = 2
 """Damaged databases kept for a person to look at; older ones are deleted."""
 
@@ -27,6 +32,10 @@ _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 class DiskUnusableError(Exception):
     """Full, read-only or broken: work goes on without it."""
+
+
+class InUseError(OutboxError):
+    """Another process has it."""
 
 
 def damaged(error: sqlite3.Error) -> bool:
@@ -47,7 +56,9 @@ class Folder:
     def open(self) -> Store:
         """DiskUnusableError where it cannot be written, OutboxError where a person must mend it."""
         self.set_aside = None
-        self._hold()
+        self.hold()
+        if odd := self._odd():
+            self.put_aside(odd)
         try:
             return self._open()
         except sqlite3.Error as error:
@@ -70,7 +81,8 @@ class Folder:
                     part.rename(aside.with_name(aside.name + suffix))
             database.with_name(NAME + "-shm").unlink(missing_ok=True)
             self.set_aside = aside
-            for old in sorted(self.path.glob(f"{NAME}.corrupt-*Z"))[:-KEPT_ASIDE]:
+            asides = sorted(one for one in self.path.glob(f"{NAME}.corrupt-*Z") if one.is_file())
+            for old in asides[:-KEPT_ASIDE]:
                 for suffix in ("", "-wal"):
                     old.with_name(old.name + suffix).unlink(missing_ok=True)
         except OSError as error:
@@ -83,21 +95,46 @@ class Folder:
             os.close(self._lock)
             self._lock = None
 
-    def _open(self) -> Store:
+    def _odd(self) -> str | None:
+        """What SQLite would fail at, or take for a new database."""
+        database = self.path / NAME
         try:
-            return Store.on_disk(self.path / NAME, fsync=self._fsync)
+            if database.is_dir():
+                return "a folder lies in its place"
+            return "it is empty" if database.exists() and not database.stat().st_size else None
+        except OSError as error:
+            raise DiskUnusableError(f"{database}: {error.strerror}") from error
+
+    def _open(self) -> Store:
+        database = self.path / NAME
+        new = not database.exists()
+        try:
+            return Store.on_disk(database, fsync=self._fsync)
+        except sqlite3.Error:
+            if new:
+                # what a full disk left is no damaged database
+                with suppress(OSError):
+                    database.unlink()
+            raise
         except NewerStoreError as error:
             raise OutboxError(
                 f"the outbox cannot be used: {error}",
                 hint="install the newer edge-infer again, or move the file away to start an empty outbox",
             ) from error
 
-    def _hold(self) -> None:
+    def hold(self) -> None:
+        """Nobody else may open it; errors as `open`."""
         if self._lock is not None:
-            return
+            if self._is_held():
+                return
+            self.close()
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            lock = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            if os.geteuid() == 0:
+                # root's command must not lock the service's user out
+                owner = self.path.stat()
+                os.fchown(lock, owner.st_uid, owner.st_gid)
         except OSError as error:
             if error.errno in _DISK_TROUBLE:
                 raise DiskUnusableError(f"{self.path}: {error.strerror}") from error
@@ -105,19 +142,37 @@ class Folder:
                 f"the outbox folder {self.path} cannot be used: {error.strerror}",
                 hint="set state_dir to a folder that the service's user may write",
             ) from error
+        until = time.monotonic() + HOLD_S
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                if time.monotonic() < until:
+                    time.sleep(0.02)
+                    continue
+                os.close(lock)
+                raise InUseError(
+                    f"another edge-infer uses the outbox in {self.path}",
+                    hint="stop it, or give each service its own state_dir",
+                ) from error
+            self._lock = lock
+            return
+
+    def _is_held(self) -> bool:
+        """Another file system may be mounted there meanwhile, or the folder is gone."""
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            os.close(lock)
-            raise OutboxError(
-                f"another edge-infer uses the outbox in {self.path}",
-                hint="stop it, or give each service its own state_dir",
-            ) from error
-        self._lock = lock
+            return self._lock is not None and os.path.samestat(
+                os.fstat(self._lock), (self.path / LOCK).stat()
+            )
+        except OSError:
+            return False
 
     def _cannot_write(self, error: sqlite3.Error) -> Exception:
         database = self.path / NAME
-        read_only = os.statvfs(self.path).f_flag & os.ST_RDONLY
+        try:
+            read_only = bool(os.statvfs(self.path).f_flag & os.ST_RDONLY)
+        except OSError as gone:
+            return DiskUnusableError(f"{self.path}: {gone.strerror}")
         if database.exists() and not read_only and not os.access(database, os.W_OK):
             return OutboxError(
                 f"the outbox {database} cannot be written: permission denied",

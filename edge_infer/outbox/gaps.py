@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
+from edge_infer.messages.gap import SCHEMA, GapMessage, GapReason, NumberRange
 from edge_infer.outbox.row import GapKey, Range, Row
 from edge_infer.outbox.store import Store
 
-SCHEMA = "gap/1"
+__all__ = ["SCHEMA", "gap_topic", "messages", "tell"]
 
 PER_MESSAGE = 500
 """Ranges in one message."""
@@ -20,7 +20,7 @@ def gap_topic(result_topic: str) -> str:
     return result_topic.rpartition("/")[0] + "/gap"
 
 
-def tell(store: Store, rows: Iterable[Row], reason: str) -> None:
+def tell(store: Store, rows: Iterable[Row], reason: GapReason) -> None:
     """Notes the numbers of results that were given up, to be told when the broker can be reached."""
     numbers: dict[GapKey, list[int]] = {}
     for row in rows:
@@ -38,18 +38,17 @@ def messages(store: Store, now: datetime) -> list[Row]:
 
 
 def _row(store: Store, now: datetime, key: GapKey, ranges: Sequence[Range]) -> Row:
-    told = {
-        "schema": SCHEMA,
-        "station": key.station,
-        "streamId": key.stream_id,
-        "reason": key.reason,
-        "ranges": [{"fromSeq": one.first, "toSeq": one.last} for one in ranges],
-        "time": now.isoformat(),
-    }
+    told = GapMessage(
+        station=key.station,
+        stream_id=key.stream_id,
+        reason=key.reason,
+        ranges=tuple(NumberRange(from_seq=one.first, to_seq=one.last) for one in ranges),
+        time=now,
+    )
     return Row(
         "gap",
         key.topic,
-        json.dumps(told).encode(),
+        told.as_json(),
         now.timestamp(),
         key.station,
         key.stream_id,

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from edge_infer.outbox.ledger import OpenTrigger
+from edge_infer.outbox.rollover import Follower
 from edge_infer.outbox.row import rank
 from edge_infer.result import Decision, Result
 
@@ -62,9 +63,10 @@ class ResetCounts:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RetryRefused:
-    """Somebody waits until refused messages are in the queue again."""
+class FollowShifts:
+    """Somebody wants to know of shifts."""
 
+    follower: Follower
     done: threading.Event
 
 
@@ -75,7 +77,7 @@ class Flush:
     done: threading.Event
 
 
-Awaited = NewTrigger | ResetCounts | RetryRefused | Flush
+Awaited = NewTrigger | ResetCounts | FollowShifts | Flush
 Item = NewResult | NewEvent | Awaited
 
 

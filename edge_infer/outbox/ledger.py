@@ -7,12 +7,13 @@ import uuid
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from edge_infer.messages.counts import CountsMessage, ShiftCounts
 from edge_infer.result import Decision
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
-    """One station's decisions since they were reset."""
+class Tally:
+    """One station's decisions since some instant."""
 
     ok: int = 0
     nok: int = 0
@@ -20,23 +21,63 @@ class Counts:
     since: datetime | None = None
     """UTC; None before the first result."""
 
-    def plus(self, decision: Decision, at: datetime) -> Counts:
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return self.ok + self.nok + self.undefined
+
+    def plus(self, decision: Decision, at: datetime) -> Tally:
         """One more."""
-        return Counts(
+        return Tally(
             self.ok + (decision == "OK"),
             self.nok + (decision == "NOK"),
             self.undefined + (decision == "UNDEFINED"),
             self.since or at,
         )
 
-    def joined(self, later: Counts) -> Counts:
+    def with_(self, later: Tally) -> Tally:
         """Both together."""
-        return Counts(
+        return Tally(
             self.ok + later.ok,
             self.nok + later.nok,
             self.undefined + later.undefined,
             self.since or later.since,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Counts(Tally):
+    """One station's decisions since they were reset, and since its shift began."""
+
+    shift: Tally = Tally()
+    """Not changed by a reset."""
+
+    def one_more(self, decision: Decision, at: datetime) -> Counts:
+        """In both."""
+        one = self.plus(decision, at)
+        return Counts(one.ok, one.nok, one.undefined, one.since, self.shift.plus(decision, at))
+
+    def joined(self, later: Counts) -> Counts:
+        """Both together; of two shifts the later one."""
+        both = self.with_(later)
+        same = self.shift.since in (None, later.shift.since)
+        shift = self.shift.with_(later.shift) if same else later.shift
+        return Counts(both.ok, both.nok, both.undefined, both.since, shift)
+
+    def message(self) -> CountsMessage:
+        """As it is published."""
+        shift = self.shift
+        return CountsMessage(
+            OK=self.ok,
+            NOK=self.nok,
+            UNDEFINED=self.undefined,
+            since=self.since,
+            shift=ShiftCounts(OK=shift.ok, NOK=shift.nok, UNDEFINED=shift.undefined, since=shift.since),
+        )
+
+    def reset(self, at: datetime) -> Counts:
+        """Zero since then; the shift goes on."""
+        return Counts(since=at, shift=self.shift)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +122,8 @@ class Ledger:
         self.streams: dict[str, Stream] = {}
         self.counts: dict[str, Counts] = {}
         self.open: dict[tuple[str, str], OpenTrigger] = {}
+        self.untold: list[tuple[str, Tally]] = []
+        """Shifts that ended while the disk could not be read."""
 
     def number(self, station: str, changes: Changes) -> Stream:
         """The next number of a station, noted in ``changes``."""
@@ -90,8 +133,11 @@ class Ledger:
 
     def count(self, station: str, decision: Decision, at: datetime, changes: Changes) -> None:
         """One more decision of a station, noted in ``changes``."""
-        now = changes.counts.get(station) or self.counts.get(station) or Counts()
-        changes.counts[station] = now.plus(decision, at)
+        changes.counts[station] = self.newest(station, changes).one_more(decision, at)
+
+    def newest(self, station: str, changes: Changes) -> Counts:
+        """A station's counts with those of ``changes``."""
+        return changes.counts.get(station) or self.counts.get(station) or Counts()
 
     def apply(self, changes: Changes) -> None:
         """The transaction is committed."""

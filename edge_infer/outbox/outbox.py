@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -17,17 +17,19 @@ from edge_infer.outbox.folder import Folder
 from edge_infer.outbox.handover import (
     LIMIT,
     Flush,
+    FollowShifts,
     Handover,
     NewEvent,
     NewResult,
     NewTrigger,
     ResetCounts,
-    RetryRefused,
 )
-from edge_infer.outbox.ledger import Counts, Ledger, OpenTrigger
+from edge_infer.outbox.ledger import Counts, Ledger, OpenTrigger, Tally
 from edge_infer.outbox.ready import Outcome, Ready
+from edge_infer.outbox.rollover import Follower
 from edge_infer.outbox.row import Row
 from edge_infer.outbox.settings import OutboxSettings
+from edge_infer.outbox.shifts import Shifts
 from edge_infer.outbox.storage import Storage
 from edge_infer.outbox.writer import Writer
 from edge_infer.result import Result
@@ -52,7 +54,7 @@ class OutboxStats:
     committed: int
     refused: int
     dead: int
-    """Refused messages that are kept for `retry_refused`."""
+    """Refused messages that are kept for `edge-infer outbox retry`."""
     given_up: Mapping[str, int]
     """By decision; each result of them is told on `{station}/gap`."""
     events_lost: int
@@ -131,18 +133,29 @@ class Outbox:
         self._handover.put(ResetCounts(station, done))
         self._wait(done, timeout_s, f"the reset of {station}'s counts")
 
+    def follow_shifts(
+        self,
+        shifts: Shifts,
+        stations: Collection[str],
+        *,
+        ended: Callable[[str, Tally, datetime], tuple[str, bytes]],
+        renewed: Callable[[str], None],
+    ) -> None:
+        """From now on shifts end, those too that ended while the service was off.
+
+        ``ended(station, its counts, when)`` makes the topic and the payload of the event that tells it,
+        stored with the new shift's zeros in one transaction. ``renewed(station)`` when `counts` changed
+        without a result, and once for each of ``stations``; on the writer's thread, it must not wait.
+        """
+        follower = Follower(shifts, frozenset(stations), ended, renewed)
+        self._handover.put(FollowShifts(follower, threading.Event()))
+
     def _wait(self, done: threading.Event, timeout_s: float, what: str) -> None:
         if not done.wait(timeout_s):
             raise OutboxError(
                 f"{what} is not stored after {timeout_s:g} s",
                 hint="the disk hangs or the service stops; see the log",
             )
-
-    def retry_refused(self, timeout_s: float = 5.0) -> None:
-        """Refused messages wait again, behind the others (an ACL was mended)."""
-        done = threading.Event()
-        self._handover.put(RetryRefused(done))
-        self._wait(done, timeout_s, "the retry of refused messages")
 
     # -- the pump's side
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from edge_infer.messages.gap import GapReason
 from edge_infer.result import Decision
 
 Kind = Literal["result", "event", "gap"]
@@ -27,8 +28,7 @@ class GapKey(NamedTuple):
     topic: str
     station: str
     stream_id: str
-    reason: str
-    """full, too_old, overload, refused or unpublishable."""
+    reason: GapReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Row:
     place: Place = "disk"
     delayed: bool = False
     """It was there before the connection was made that it is sent over."""
-    reason: str = ""
+    reason: GapReason | Literal[""] = ""
     """Why the ranges were given up (gaps only)."""
     ranges: tuple[Range, ...] = ()
     """What was given up (gaps only)."""

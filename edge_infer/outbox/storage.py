@@ -6,17 +6,17 @@ import logging
 import sqlite3
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from edge_infer import clock
 from edge_infer.errors import OutboxError
 from edge_infer.outbox import gaps
 from edge_infer.outbox.folder import DiskUnusableError, Folder, damaged
-from edge_infer.outbox.ledger import Changes, Ledger
+from edge_infer.outbox.ledger import Changes, Counts, Ledger
 from edge_infer.outbox.ready import Outcome, Ready
 from edge_infer.outbox.row import Place, Row
 from edge_infer.outbox.store import Store
+from edge_infer.outbox.wish import Wish
 
 log = logging.getLogger(__name__)
 
@@ -25,6 +25,8 @@ RETRY_S = 5.0
 GAP_S = 1.0
 """How often ranges that were given up may be told."""
 
+Refused = tuple[int, str]
+"""The broker's code and reason."""
 Alarm = Callable[[str, Mapping[str, Any]], None]
 
 
@@ -45,17 +47,19 @@ class Storage:
         self._alarm = alarm
         self._cursor: dict[Place, int] = {"disk": 0, "ram": 0}
         """Rows up to this id were made ready."""
-        self._unsettled: dict[Place, dict[int, Outcome]] = {"disk": {}, "ram": {}}
-        """Done with, not deleted yet; without payloads."""
+        self._unsettled: dict[Place, dict[int, Refused | None]] = {"disk": {}, "ram": {}}
+        """Done with, not deleted yet: by id, None where it was delivered."""
         self._told: list[Row] = []
         """Gaps that were told and are not deleted yet."""
         self._next_retry = self._next_gap = 0.0
+        self._version: int | None = None
+        """The disk's data version whose wishes are known."""
         try:
-            self.disk = self._open()
+            self.disk, stored = self._open()
         except DiskUnusableError as error:
             self._enter_ram(str(error))
         else:
-            ledger.apply(self.disk.load())
+            ledger.apply(stored)
 
     @property
     def current(self) -> Store:
@@ -64,6 +68,24 @@ class Storage:
         if store is None:
             raise RuntimeError("there is neither disk nor memory to write to")
         return store
+
+    @property
+    def wished(self) -> bool:
+        """Another process may have asked for something since the last transaction that looked."""
+        if self.disk is None or self.ram is not None:
+            return False
+        try:
+            return self._version != self.disk.data_version()
+        except sqlite3.Error:
+            # the transaction that follows meets the same bad disk and says so
+            return True
+
+    def wishes(self, disk: Store) -> list[tuple[int, Wish]]:
+        """Inside a transaction: what other processes ask for."""
+        found = disk.wishes(clock.now().timestamp())
+        if len(found) <= 1:
+            self._version = disk.data_version()
+        return found
 
     @property
     def stores(self) -> list[Store]:
@@ -91,9 +113,9 @@ class Storage:
     def settle(self, store: Store) -> None:
         """Inside a transaction of that store: delete what was delivered, bury what was refused."""
         now_s = clock.now().timestamp()
-        for id_, outcome in self._unsettled[store.place].items():
-            if outcome.refused:
-                store.bury(id_, outcome.code, outcome.refusal, now_s)
+        for id_, refused in self._unsettled[store.place].items():
+            if refused is not None:
+                store.bury(id_, *refused, now_s)
             else:
                 store.delete([id_])
         for row in self._told:
@@ -114,9 +136,15 @@ class Storage:
         if outcome.refused:
             self.refused += 1
             if row.kind == "result":
-                why = {"topic": row.topic, "code": outcome.code, "reason": outcome.refusal}
+                why = {
+                    "topic": row.topic,
+                    "streamId": row.stream_id,
+                    "seq": row.seq,
+                    "code": outcome.code,
+                    "reason": outcome.refusal,
+                }
                 self._alarm("result_refused", why)
-        self._unsettled[row.place][row.id] = replace(outcome, row=replace(row, payload=b""))
+        self._unsettled[row.place][row.id] = (outcome.code, outcome.refusal) if outcome.refused else None
 
     # -- the pump's supply
 
@@ -146,8 +174,10 @@ class Storage:
                 self._ready.add((), more=False)
                 return True
             self._cursor[store.place] = found[-1].id
-            known = self._ready.known(store.place) | self._unsettled[store.place].keys()
-            self._ready.add([row for row in found if row.id not in known], more=len(found) == rows)
+            known = self._ready.known(store.place, found[0].id)
+            done = self._unsettled[store.place]
+            new = [row for row in found if row.id not in known and row.id not in done]
+            self._ready.add(new, more=len(found) == rows)
 
     def _offer_gaps(self) -> None:
         now = time.monotonic()
@@ -180,14 +210,14 @@ class Storage:
             return
         self._next_retry = time.monotonic() + RETRY_S
         try:
-            disk = self.disk or self._open()
+            if self.disk is None:
+                self.disk, stored = self._open()
+                self._join(stored)
+                self._cursor["disk"] = 0
+            disk = self.disk
         except (DiskUnusableError, OutboxError) as error:
             log.debug("the outbox stays in memory: %s", error)
             return
-        if self.disk is None:
-            self._join(disk.load())
-            self._cursor["disk"] = 0
-            self.disk = disk
         try:
             # what was delivered makes room on a full disk
             with disk.transaction():
@@ -199,6 +229,7 @@ class Storage:
             if damaged(error):
                 self._lose_disk(self.ram, error)
             return
+        self._version = None
         log.warning("the outbox is on disk again")
         self._alarm("outbox_on_disk", {"rows": disk.rows})
 
@@ -243,12 +274,12 @@ class Storage:
         now_s = clock.now().timestamp()
         with disk.transaction():
             for row in ram.read(0, ram.rows, ram.bytes):
-                answer = done.get(row.id)
-                if answer is not None and not answer.refused:
+                refused = done.get(row.id)
+                if row.id in done and refused is None:
                     continue
                 moved[row.id] = disk.insert(row)
-                if answer is not None:
-                    disk.bury(moved[row.id], answer.code, answer.refusal, now_s)
+                if refused is not None:
+                    disk.bury(moved[row.id], *refused, now_s)
             for key, ranges in ram.gaps(-1).items():
                 for one in ranges:
                     disk.add_gap(key, one.first, one.last)
@@ -267,19 +298,33 @@ class Storage:
         """The disk could not be read at the start: add what it knew to what came since."""
         ours = Changes(dict(self._ledger.streams), dict(self._ledger.counts))
         for station, counts in ours.counts.items():
-            if station in stored.counts:
-                stored.counts[station] = stored.counts[station].joined(counts)
-            else:
-                stored.counts[station] = counts
+            before = stored.counts.get(station, Counts())
+            if before.shift.since not in (None, counts.shift.since):
+                self._ledger.untold.append((station, before.shift))
+            stored.counts[station] = before.joined(counts)
         stored.streams.update(ours.streams)
         self._ledger.apply(stored)
 
-    def _open(self) -> Store:
+    def _open(self) -> tuple[Store, Changes]:
+        """The disk's store and what it knows; a damaged one is set aside."""
         disk = self._folder.open()
-        self._ready.committed("disk", disk.last_id(), late=True)
         if self._folder.set_aside is not None:
             self._say_set_aside()
-        return disk
+        try:
+            stored = disk.load()
+        except sqlite3.Error as error:
+            disk.close()
+            if not damaged(error):
+                raise DiskUnusableError(str(error)) from error
+            self._folder.put_aside(str(error))
+            self._say_set_aside()
+            disk = self._folder.open()
+            stored = Changes()
+        if disk.renewed is not None:
+            log.error("the streams of all stations are new: %s", disk.renewed)
+            self._alarm("streams_renewed", {"why": disk.renewed})
+        self._ready.committed("disk", disk.last_id(), late=True)
+        return disk, stored
 
     def _say_set_aside(self) -> None:
         self._alarm("outbox_damaged", {"setAside": str(self._folder.set_aside)})

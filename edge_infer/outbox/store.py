@@ -10,39 +10,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from edge_infer.outbox.ledger import Changes, Counts, Ledger, OpenTrigger, Stream
+from edge_infer import clock
+from edge_infer.outbox import wal
+from edge_infer.outbox.ledger import Changes, Counts, Ledger, OpenTrigger, Stream, Tally
 from edge_infer.outbox.row import GapKey, Place, Range, Row, rank
+from edge_infer.outbox.tables import VERSION, prepare
+from edge_infer.outbox.wish import Wish
 
 log = logging.getLogger(__name__)
-
-VERSION = 1
-
-_TABLES = f"""
-BEGIN;
--- AUTOINCREMENT: an id is never used again, so a cursor over ids misses no row
-CREATE TABLE outbox (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, kind TEXT NOT NULL, topic TEXT NOT NULL, payload BLOB NOT NULL,
-    station TEXT NOT NULL, stream_id TEXT NOT NULL, seq INTEGER NOT NULL, decision TEXT NOT NULL,
-    created_s REAL NOT NULL, rank INTEGER NOT NULL, size INTEGER NOT NULL);
-CREATE INDEX outbox_rank ON outbox (rank, id, size);
-CREATE TABLE dead (
-    id INTEGER PRIMARY KEY, kind TEXT NOT NULL, topic TEXT NOT NULL, payload BLOB NOT NULL,
-    station TEXT NOT NULL, stream_id TEXT NOT NULL, seq INTEGER NOT NULL, decision TEXT NOT NULL,
-    created_s REAL NOT NULL, code INTEGER NOT NULL, refusal TEXT NOT NULL, refused_s REAL NOT NULL);
-CREATE TABLE gap (
-    topic TEXT NOT NULL, station TEXT NOT NULL, stream_id TEXT NOT NULL, reason TEXT NOT NULL,
-    first INTEGER NOT NULL, last INTEGER NOT NULL,
-    PRIMARY KEY (topic, station, stream_id, reason, first)) WITHOUT ROWID;
-CREATE TABLE stream (station TEXT PRIMARY KEY, stream_id TEXT NOT NULL, seq INTEGER NOT NULL);
-CREATE TABLE counts (
-    station TEXT PRIMARY KEY, ok INTEGER NOT NULL, nok INTEGER NOT NULL, undefined INTEGER NOT NULL,
-    since TEXT);
-CREATE TABLE open_trigger (
-    station TEXT NOT NULL, job_id TEXT NOT NULL, part_id TEXT, received_at TEXT NOT NULL,
-    PRIMARY KEY (station, job_id)) WITHOUT ROWID;
-PRAGMA user_version = {VERSION};
-COMMIT;
-"""
 
 # clocks that were not set yet say 1970; the age of such a row is not known
 _PLAUSIBLE_S = datetime(2020, 1, 1, tzinfo=UTC).timestamp()
@@ -63,12 +38,17 @@ class Store:
         """Their size."""
         self.refused = 0
         """Rows that the broker refused."""
+        self.renewed: str | None = None
+        """Why the streams could not be continued."""
+        self._opening: tuple[str, bool] | None = None
+        """To be noted with the next transaction."""
         self._db = connection
         self._recount()
 
     @classmethod
     def on_disk(cls, path: Path, *, fsync: bool) -> Store:
         """Opened or created. NewerStoreError where this program cannot know its tables."""
+        existed = path.exists()
         db = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
         try:
             version = db.execute("PRAGMA user_version").fetchone()[0]
@@ -77,9 +57,16 @@ class Store:
             db.execute("PRAGMA journal_mode = WAL")
             db.execute(f"PRAGMA synchronous = {'FULL' if fsync else 'NORMAL'}")
             db.execute("PRAGMA journal_size_limit = 16777216")
-            if version == 0:
-                db.executescript(_TABLES)
-            return cls(db, "disk")
+            log = path.with_name(path.name + "-wal")
+            logged = log.exists() and log.stat().st_size > 0
+            # SQLite has read the log by now: so many frames of it
+            frames = _frames(db)
+            prepare(db, version)
+            store = cls(db, "disk")
+            damaged = frames is not None and wal.damaged(log, frames)
+            emptied = existed and version == 0
+            store._take_over(fsync=fsync, logged=logged, log_damaged=damaged or emptied)
+            return store
         except BaseException:
             db.close()
             raise
@@ -88,11 +75,29 @@ class Store:
     def in_memory(cls) -> Store:
         """Empty; gone with the process."""
         db = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-        db.executescript(_TABLES)
+        prepare(db, 0)
         return cls(db, "ram")
+
+    def _take_over(self, *, fsync: bool, logged: bool, log_damaged: bool) -> None:
+        """Numbers that were given and published may be forgotten: they must not be given again."""
+        before = self._db.execute("SELECT boot, fsync FROM opened").fetchone()
+        boot = clock.boot_id()
+        if log_damaged:
+            self.renewed = "the database's log is damaged: what was committed last is lost"
+        elif before and not logged:
+            self.renewed = "the database's log is missing: what was committed last may be lost"
+        elif before and before[0] != boot and not before[1]:
+            self.renewed = "the power went out, and with commit: normal what was committed last may be lost"
+        self._opening = (boot, fsync)
+        # a full disk can still be read, and what is delivered makes room on it
+        with suppress(sqlite3.OperationalError), self.transaction():
+            pass
 
     def close(self) -> None:
         """Safe to call twice."""
+        with suppress(sqlite3.Error):
+            if self.place == "disk":
+                self._db.execute("DELETE FROM opened")
         self._db.close()
 
     @contextmanager
@@ -100,8 +105,13 @@ class Store:
         """All or nothing."""
         self._db.execute("BEGIN IMMEDIATE")
         try:
+            if self._opening is not None:
+                if self.renewed:
+                    self._db.execute("DELETE FROM stream")
+                self._db.execute("INSERT OR REPLACE INTO opened VALUES (1, ?, ?)", self._opening)
             yield
             self._db.execute("COMMIT")
+            self._opening = None
         except BaseException:
             # on a broken disk even this may fail; the first error is the one to tell
             with suppress(sqlite3.Error):
@@ -152,7 +162,7 @@ class Store:
         for record in self._db.execute(
             "SELECT * FROM outbox WHERE id > ? ORDER BY id LIMIT ?", (after, max_rows)
         ):
-            found.append(_row(record, self.place))
+            found.append(as_row(record, self.place))
             max_bytes -= len(record[3])
             if max_bytes <= 0:
                 break
@@ -183,7 +193,7 @@ class Store:
         ):
             if record[0] in sent:
                 continue
-            found.append(_row(record, self.place))
+            found.append(as_row(record, self.place))
             rows_over -= 1
             bytes_over -= size
             if rows_over <= 0 and bytes_over <= 0:
@@ -197,13 +207,22 @@ class Store:
             "SELECT id, kind, topic, x'', station, stream_id, seq, decision, created_s"
             " FROM outbox ORDER BY id"
         ):
-            row = _row(record, self.place)
+            row = as_row(record, self.place)
             if row.created_s < _PLAUSIBLE_S or row.id in sent:
                 continue
             if row.created_s >= before_s or len(found) == limit:
                 break
             found.append(row)
         return found
+
+    def between(self, after: int, last: int, station: str | None, limit: int) -> list[Row]:
+        """Rows with ids above ``after`` and up to ``last``, oldest first; no payloads."""
+        records = self._db.execute(
+            "SELECT id, kind, topic, x'', station, stream_id, seq, decision, created_s FROM outbox"
+            " WHERE id > ?1 AND id <= ?2 AND (?3 IS NULL OR station = ?3) ORDER BY id LIMIT ?4",
+            (after, last, station, limit),
+        )
+        return [as_row(record, self.place) for record in records]
 
     # -- refused rows
 
@@ -218,17 +237,33 @@ class Store:
         self.refused += buried.rowcount
         self.delete([id_])
 
-    def revive(self) -> None:
-        """Every refused row waits again, behind the others."""
-        for record in self._db.execute("SELECT * FROM dead ORDER BY id").fetchall():
-            self.insert(_row(record, self.place))
-        self._db.execute("DELETE FROM dead")
-        self.refused = 0
+    def revive(self, after: int, last: int, station: str | None, limit: int) -> tuple[int, int]:
+        """Refused rows with ids above ``after`` and up to ``last`` wait again, behind the others: how many,
+        and the highest id of them.
+        """
+        records = self._db.execute(
+            "SELECT * FROM dead"
+            " WHERE id > ?1 AND id <= ?2 AND (?3 IS NULL OR station = ?3) ORDER BY id LIMIT ?4",
+            (after, last, station, limit),
+        ).fetchall()
+        for record in records:
+            self.insert(as_row(record, self.place))
+            self.refused -= self._db.execute("DELETE FROM dead WHERE id = ?", (record[0],)).rowcount
+        return len(records), records[-1][0] if records else last
 
     def dead(self, beyond: int = 0) -> list[Row]:
         """Refused rows, newest first, without the ``beyond`` newest."""
         records = self._db.execute("SELECT * FROM dead ORDER BY id DESC LIMIT -1 OFFSET ?", (beyond,))
-        return [_row(record, self.place) for record in records]
+        return [as_row(record, self.place) for record in records]
+
+    def dead_between(self, after: int, last: int, station: str | None, limit: int) -> list[Row]:
+        """Refused rows with ids above ``after`` and up to ``last``, oldest first; no payloads."""
+        records = self._db.execute(
+            "SELECT id, kind, topic, x'', station, stream_id, seq, decision, created_s FROM dead"
+            " WHERE id > ?1 AND id <= ?2 AND (?3 IS NULL OR station = ?3) ORDER BY id LIMIT ?4",
+            (after, last, station, limit),
+        )
+        return [as_row(record, self.place) for record in records]
 
     def forget_dead(self, rows: Iterable[Row]) -> None:
         """For good."""
@@ -239,7 +274,7 @@ class Store:
         """Refused rows of another store, with new ids."""
         for record in source._db.execute("SELECT * FROM dead ORDER BY id").fetchall():
             # by way of the outbox, whose ids no other refused row has
-            id_ = self.insert(_row(record, self.place))
+            id_ = self.insert(as_row(record, self.place))
             self.bury(id_, *record[9:])
 
     # -- gaps
@@ -271,11 +306,35 @@ class Store:
 
     def forget_gaps(self, row: Row) -> None:
         """They were told; one that has grown since stays."""
-        key = GapKey(row.topic, row.station, row.stream_id, row.reason)
+        key = (row.topic, row.station, row.stream_id, row.reason)
         self._db.executemany(
             "DELETE FROM gap WHERE topic = ? AND station = ? AND stream_id = ? AND reason = ?"
             " AND first = ? AND last = ?",
             [(*key, one.first, one.last) for one in row.ranges],
+        )
+
+    # -- wishes of another process
+
+    def data_version(self) -> int:
+        """Another number once another process has changed something."""
+        return int(self._db.execute("PRAGMA data_version").fetchone()[0])
+
+    def wishes(self, now_s: float) -> list[tuple[int, Wish]]:
+        """Those that wait, with their ids, oldest first; nobody waits for the others any more."""
+        self._db.execute("DELETE FROM wish WHERE until_s < ?", (now_s,))
+        found = self._db.execute(
+            "SELECT id, verb, last, station, refused, waiting FROM wish WHERE NOT answered ORDER BY id"
+        )
+        return [
+            (id_, Wish(verb, last, station, bool(refused), bool(waiting)))
+            for id_, verb, last, station, refused, waiting in found
+        ]
+
+    def note_wish(self, id_: int, *, done: int, on_wire: int, answered: bool, until_s: float) -> None:
+        """How far it is carried out; kept until then for whoever asked."""
+        self._db.execute(
+            "UPDATE wish SET done = ?, on_wire = ?, answered = ?, until_s = ? WHERE id = ?",
+            (done, on_wire, answered, until_s, id_),
         )
 
     # -- the ledger
@@ -287,11 +346,8 @@ class Store:
             [(station, one.stream_id, one.seq) for station, one in changes.streams.items()],
         )
         self._db.executemany(
-            "INSERT OR REPLACE INTO counts VALUES (?, ?, ?, ?, ?)",
-            [
-                (station, one.ok, one.nok, one.undefined, one.since.isoformat() if one.since else None)
-                for station, one in changes.counts.items()
-            ],
+            "INSERT OR REPLACE INTO counts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            [(station, *_columns(one), *_columns(one.shift)) for station, one in changes.counts.items()],
         )
         self._db.executemany(
             "INSERT OR REPLACE INTO open_trigger VALUES (?, ?, ?, ?)",
@@ -309,17 +365,35 @@ class Store:
         """What the ledger knew when the last transaction was committed."""
         changes = Changes()
         for station, stream_id, seq in self._db.execute("SELECT * FROM stream"):
-            changes.streams[station] = Stream(stream_id, seq)
-        for station, ok, nok, undefined, since in self._db.execute("SELECT * FROM counts"):
-            changes.counts[station] = Counts(
-                ok, nok, undefined, datetime.fromisoformat(since) if since else None
-            )
+            # those that cannot be continued may still be there, on a full disk
+            if self._opening is None or not self.renewed:
+                changes.streams[station] = Stream(stream_id, seq)
+        for station, ok, nok, undefined, since, *shift in self._db.execute("SELECT * FROM counts"):
+            in_shift = Tally(shift[0], shift[1], shift[2], _instant(shift[3]))
+            changes.counts[station] = Counts(ok, nok, undefined, _instant(since), in_shift)
         for station, job_id, part_id, received_at in self._db.execute("SELECT * FROM open_trigger"):
             changes.opened.append(OpenTrigger(station, job_id, part_id, datetime.fromisoformat(received_at)))
         return changes
 
 
-def _row(record: Sequence[Any], place: Place) -> Row:
+def _frames(db: sqlite3.Connection) -> int | None:
+    """How many frames of its log SQLite could read; None where the disk does not let it say."""
+    try:
+        return max(0, int(db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()[1]))
+    except sqlite3.OperationalError:
+        return None
+
+
+def _columns(tally: Tally) -> tuple[int, int, int, str | None]:
+    return tally.ok, tally.nok, tally.undefined, tally.since.isoformat() if tally.since else None
+
+
+def _instant(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None
+
+
+def as_row(record: Sequence[Any], place: Place) -> Row:
+    """A record of `outbox` or `dead`."""
     # the first columns of `outbox` and `dead` are the same
     id_, kind, topic, payload, station, stream_id, seq, decision, created_s = record[:9]
     return Row(kind, topic, payload, created_s, station, stream_id, seq, decision, id_, place)

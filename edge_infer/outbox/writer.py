@@ -10,24 +10,27 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from edge_infer import clock
+from edge_infer.messages.gap import GapReason
 from edge_infer.outbox import gaps
 from edge_infer.outbox.handover import (
     Awaited,
     Flush,
+    FollowShifts,
     Handover,
     Item,
     NewEvent,
     NewResult,
     NewTrigger,
     ResetCounts,
-    RetryRefused,
 )
-from edge_infer.outbox.ledger import Changes, Counts, Ledger
+from edge_infer.outbox.ledger import Changes, Ledger
 from edge_infer.outbox.ready import Ready
+from edge_infer.outbox.rollover import Rollover
 from edge_infer.outbox.row import GapKey, Row
 from edge_infer.outbox.settings import OutboxSettings
 from edge_infer.outbox.storage import Alarm, Storage
 from edge_infer.outbox.store import Store
+from edge_infer.outbox.work import PATIENCE_S, Work
 from edge_infer.result import Result
 
 log = logging.getLogger(__name__)
@@ -54,6 +57,10 @@ class _Transaction:
     given_up: Counter[str] = field(default_factory=Counter)
     withdrawn: list[Row] = field(default_factory=list)
     """Rows that lay ready for the pump and are given up."""
+    renewed: list[str] = field(default_factory=list)
+    """Stations whose counts changed without a result."""
+    work: Work | None = None
+    """The wish as it stands then."""
 
 
 class Writer:
@@ -84,6 +91,9 @@ class Writer:
         self._ready = ready
         self._ledger = ledger
         self._alarm = alarm
+        self._rollover = Rollover(ledger)
+        self._rolling = False
+        self._work: Work | None = None
         self._full = False
         self._next_age = 0.0
         self._first_outcome: float | None = None
@@ -95,7 +105,7 @@ class Writer:
         try:
             last = False
             while not last:
-                batch, last = self._handover.take(OUTCOME_S if self._ready.has_outcomes() else TICK_S)
+                batch, last = self._handover.take(self._patience_s())
                 self._step(batch, last=last)
         except BaseException as error:
             # the service must see it and be started again; what was committed is safe
@@ -108,10 +118,17 @@ class Writer:
                 log.error("%d messages were only in memory and are lost", left)
             self._storage.close()
 
+    def _patience_s(self) -> float:
+        if self._work is not None:
+            return 0.0
+        return OUTCOME_S if self._ready.has_outcomes() else TICK_S
+
     def _step(self, batch: list[Item], *, last: bool) -> None:
         if last:
             self._ready.close()
-        if batch or last or self._outcomes_due() or time.monotonic() >= self._next_age:
+        self._rolling = self._rollover.due()
+        due = self._rolling or self._outcomes_due() or time.monotonic() >= self._next_age
+        if batch or last or due or self._storage.wished or self._work is not None:
             self._write(batch)
         if self._storage.retry_due() or (last and self._storage.ram is not None):
             self._storage.retry()
@@ -138,6 +155,7 @@ class Writer:
                 done = self._transact(store, batch)
             except sqlite3.Error as error:
                 self._storage.failed(error)
+        self._work = done.work if done.work is not None and not done.work.finished else None
         self._ledger.apply(done.changes)
         self._storage.settled(store)
         self.committed += len(done.finals)
@@ -150,12 +168,22 @@ class Writer:
         for final, committed in done.finals:
             if committed is not None:
                 _call(committed, final)
+        if self._rolling:
+            self._rolling = False
+            try:
+                self._rollover.rolled(done.renewed)
+            except Exception:
+                # the listener's trouble must not stop the results of all stations
+                log.exception("the new shift's counts cannot be told")
 
     def _transact(self, store: Store, batch: list[Item]) -> _Transaction:
         transaction = _Transaction()
         try:
             with store.transaction():
                 self._storage.settle(store)
+                self._carry_out(store, transaction)
+                if self._rolling:
+                    transaction.renewed += self._rollover.roll(store, transaction.changes)
                 for item in batch:
                     self._take_in(item, store, transaction)
                 self._make_room(store, transaction)
@@ -165,6 +193,35 @@ class Writer:
             raise
         return transaction
 
+    def _carry_out(self, store: Store, transaction: _Transaction) -> None:
+        """Another process's oldest wish, a part of it a transaction."""
+        if store.place != "disk":
+            return
+        now_s = clock.now().timestamp()
+        work = self._work
+        if work is None:
+            wishes = self._storage.wishes(store) if self._storage.wished else []
+            if not wishes:
+                return
+            (id_, wish), *_ = wishes
+            log.warning("the command line asks for %s", wish)
+            work = Work(wish, id_)
+        transaction.work = work = work.step(store, lambda rows: self._take_back(store, rows, transaction))
+        store.note_wish(
+            work.id,
+            done=work.done,
+            on_wire=work.on_wire,
+            answered=work.finished,
+            until_s=now_s + PATIENCE_S,
+        )
+
+    def _take_back(self, store: Store, rows: list[Row], transaction: _Transaction) -> list[Row]:
+        """Those that the pump does not hold."""
+        transaction.withdrawn += self._ready.withdraw(store.place, {row.id for row in rows})
+        # the pump may have taken some since they were chosen
+        sent = self._ready.sent(store.place)
+        return [row for row in rows if row.id not in sent]
+
     def _take_in(self, item: Item, store: Store, transaction: _Transaction) -> None:
         now = clock.now()
         changes = transaction.changes
@@ -173,9 +230,11 @@ class Writer:
         elif isinstance(item, NewTrigger):
             changes.opened.append(item.trigger)
         elif isinstance(item, ResetCounts):
-            changes.counts[item.station] = Counts(since=now)
-        elif isinstance(item, RetryRefused):
-            store.revive()
+            changes.counts[item.station] = self._ledger.newest(item.station, changes).reset(now)
+        elif isinstance(item, FollowShifts):
+            self._rollover.follow(item.follower)
+            self._rolling = True
+            transaction.renewed += self._rollover.roll(store, changes)
         elif isinstance(item, Flush):
             return
         elif item.result is None:
@@ -224,10 +283,10 @@ class Writer:
         max_bytes = self._settings.max_bytes
         if store.place == "ram":
             max_bytes = min(max_bytes, RAM_BYTES)
-        sent = self._ready.sent(store.place)
         if store.rows > self._settings.max_rows or store.bytes > max_bytes:
             # what was delivered and is about to be deleted must not push others out
             done_rows, done_bytes = self._ready.done_with(store.place)
+            sent = self._ready.sent(store.place)
             victims = store.victims(self._settings.max_rows + done_rows, max_bytes + done_bytes, sent)
             self._give_up(store, victims, "full", transaction)
         if time.monotonic() < self._next_age:
@@ -235,19 +294,19 @@ class Writer:
         self._next_age = time.monotonic() + AGE_S
         if self._settings.max_age_days is not None:
             before_s = clock.now().timestamp() - self._settings.max_age_days * 86400
-            self._give_up(store, store.expired(before_s, sent, 1000), "too_old", transaction)
+            old = store.expired(before_s, self._ready.sent(store.place), 1000)
+            self._give_up(store, old, "too_old", transaction)
         if store.refused > DEAD_ROWS:
-            old = store.dead(beyond=DEAD_ROWS)
-            gaps.tell(store, old, "refused")
-            store.forget_dead(old)
+            oldest = store.dead(beyond=DEAD_ROWS)
+            gaps.tell(store, oldest, "refused")
+            store.forget_dead(oldest)
 
-    def _give_up(self, store: Store, victims: list[Row], reason: str, transaction: _Transaction) -> None:
+    def _give_up(
+        self, store: Store, victims: list[Row], reason: GapReason, transaction: _Transaction
+    ) -> None:
         if not victims:
             return
-        transaction.withdrawn += self._ready.withdraw(store.place, {row.id for row in victims})
-        # the pump may have taken some since they were chosen
-        sent = self._ready.sent(store.place)
-        victims = [row for row in victims if row.id not in sent]
+        victims = self._take_back(store, victims, transaction)
         store.delete(row.id for row in victims)
         gaps.tell(store, victims, reason)
         transaction.given_up.update(row.decision or "event" for row in victims)

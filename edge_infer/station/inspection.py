@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
 from edge_infer.findings import Box, Findings
 from edge_infer.frame import Frame, PartTrigger
@@ -22,8 +23,9 @@ from edge_infer.result import (
     new_result_id,
 )
 from edge_infer.rules.decision import Verdict
-from edge_infer.station.identity import Identity
-from edge_infer.triggers import TriggerSettings
+
+if TYPE_CHECKING:
+    from edge_infer.station.setup import Setup
 
 _ABORTED: frozenset[ReasonCode] = frozenset({"deadline", "overload", "restarted"})
 _JUDGED: frozenset[ReasonCode] = frozenset({"settling", "rule_not_evaluable"})
@@ -41,6 +43,8 @@ class Unusable:
 class Inspection:
     """From the trigger (or the choice of a frame) to its answer."""
 
+    setup: Setup
+    """What it is judged and published by, whatever the station runs meanwhile."""
     trigger: PartTrigger | None = None
     """None on a free-running station."""
     frame: Frame | None = None
@@ -55,16 +59,9 @@ class Inspection:
     age_ms: float | None = None
     """Of the frame when its outcome was there."""
 
-    def result(
-        self,
-        verdict: Verdict,
-        identity: Identity,
-        trigger: TriggerSettings,
-        now: datetime,
-        *,
-        synced: bool | None,
-    ) -> Result:
+    def result(self, verdict: Verdict, now: datetime, *, synced: bool | None) -> Result:
         """The record to publish; ``seq`` and ``streamId`` are given by the outbox."""
+        identity = self.setup.identity
         result_id = new_result_id(now)
         asked = self.trigger
         inference = self.outcome if isinstance(self.outcome, Inference) else None
@@ -72,10 +69,11 @@ class Inspection:
             result_id=result_id,
             job_id=(asked.job_id if asked else None) or result_id,
             part_id=asked.part_id if asked else None,
+            external_recipe_id=identity.external_recipe,
             internal_recipe_id=identity.recipe,
             internal_configuration_id=identity.configuration,
             is_simulated=self.frame is not None and self.frame.simulated,
-            result_state=_state(verdict),
+            result_state=_state(verdict, judged=inference is not None),
             creation_time=now,
             processing_times=self._times(inference),
             decision=verdict.decision,
@@ -86,7 +84,7 @@ class Inspection:
             age_ms=round(self.age_ms, 1) if self.age_ms is not None else None,
             frame_seq=self.frame.seq if self.frame else None,
             trigger=ResultTrigger(
-                type=trigger.type,
+                type=self.setup.settings.trigger.type,
                 part_id=asked.part_id if asked else None,
                 received_at=asked.at if asked else None,
                 truth=asked.truth if asked else None,
@@ -134,8 +132,8 @@ def _tenths(box: Box) -> Box:
     return x1, y1, x2, y2
 
 
-def _state(verdict: Verdict) -> ResultState:
+def _state(verdict: Verdict, *, judged: bool) -> ResultState:
     codes = {reason.code for reason in verdict.reasons}
-    if verdict.decision != "UNDEFINED" or codes <= _JUDGED:
+    if verdict.decision != "UNDEFINED" or (judged and codes <= _JUDGED):
         return 1
     return 3 if codes & _ABORTED else 4

@@ -8,16 +8,18 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from edge_infer import geometry
 from edge_infer.geometry import PixelBox
+from edge_infer.lens import Lens
 from edge_infer.rules.confirm import Confirm
 from edge_infer.rules.count import CountRule
 from edge_infer.rules.line_stop import LineStop
 from edge_infer.rules.publish import Publish
-from edge_infer.settings import Id, Settings
+from edge_infer.settings import Id, Settings, SitePath
 from edge_infer.triggers import TriggerSettings
 from edge_infer.triggers.camera import Camera
 from edge_infer.triggers.continuous import Continuous
 from edge_infer.triggers.every import Every
 from edge_infer.triggers.mqtt import Mqtt
+from edge_infer.view import Flip, Rotate, View
 
 if TYPE_CHECKING:
     AnyTrigger = TriggerSettings
@@ -66,8 +68,18 @@ class StationSettings(Settings):
     A recording has no deadlines: played again, it must decide the same."""
     region: Region | None = None
     """What the network sees; default the whole frame."""
+    rotate: Rotate = 0
+    """Degrees clockwise that the network's picture is turned: 0, 90, 180 or 270. Regions, zones and results
+    stay in the camera's pixels."""
+    flip: Flip = "none"
+    """How it is mirrored after turning: none, horizontal (left to right) or vertical."""
+    undistort: SitePath | None = None
+    """Calibration of the camera's lens (OpenCV's or ROS's YAML): the network's picture is made straight."""
     rules: tuple[CountRule, ...] = ()
     """What must hold for OK; all of them."""
+    anomaly_threshold: Annotated[float, Field(ge=0, le=1)] | None = None
+    """Anomaly models only: a part whose normalised score, 0..1, reaches it is NOK. Default: the model's own
+    threshold, which lies at 0.5."""
     confirm: Confirm | None = None
     """NOK needs k of the last n; not for triggered stations, where it would mix parts."""
     hold_s: Annotated[float, Field(ge=0)] = 0.0
@@ -115,6 +127,13 @@ class StationSettings(Settings):
         if deadline_ms <= delay_ms:
             raise ValueError(f"no part could be answered: the trigger's delay_ms is {delay_ms:g}")
         return deadline_ms
+
+    def view(self, width: int, height: int, lens: Lens | None) -> View:
+        """What the network gets of a frame of this size; EdgeInferError where region or lens do not fit."""
+        if lens is not None:
+            lens.check(width, height)
+        region = (0, 0, width, height) if self.region is None else self.region.pixels(width, height)
+        return View(region, self.rotate, self.flip, lens)
 
     @property
     def answer_within_s(self) -> float:

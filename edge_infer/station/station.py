@@ -9,21 +9,19 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol
 
 from edge_infer import clock
 from edge_infer.engine import Engine, Work
-from edge_infer.errors import EdgeInferError
-from edge_infer.findings import Findings
 from edge_infer.frame import Frame, PartTrigger
 from edge_infer.network import Inference, Network
-from edge_infer.result import Decision, Result, new_result_id
-from edge_infer.rules.decision import Judge, Verdict
-from edge_infer.rules.line_stop import LineStopCounter
-from edge_infer.rules.publish import PublishPolicy
+from edge_infer.result import Result, new_result_id
+from edge_infer.station.delivery import Delivery
 from edge_infer.station.identity import Identity
 from edge_infer.station.inspection import Inspection, Unusable
+from edge_infer.station.judging import decide, look
+from edge_infer.station.meter import Meter
 from edge_infer.station.settings import StationSettings
+from edge_infer.station.setup import Setup
 from edge_infer.triggers import PartTriggerSettings
 
 log = logging.getLogger(__name__)
@@ -47,63 +45,47 @@ class Known:
     """None while it waits."""
 
 
-class Delivery(Protocol):
-    """Where a station's answers go. Every method hands over at once."""
-
-    def publish(self, result: Result, frame: Frame | None, findings: Findings | None) -> None:
-        """A result for the outbox; ``frame`` and ``findings`` are what it was made from."""
-
-    def decide(self, result: Result) -> None:
-        """Each inspection's decision, published or not: the newest is the station's state."""
-
-    def line_stop(self, station: str, decision: Decision) -> None:
-        """So many in a row were not OK."""
-
-    def accept(self, station: str, trigger: PartTrigger) -> None:
-        """A part asked: stored, so that it is answered after a crash."""
-
-
 class Station:
     """Thread-safe: a camera offers frames, the engine's threads take them, a clock keeps deadlines."""
 
     def __init__(
         self,
-        settings: StationSettings,
-        identity: Identity,
+        setup: Setup,
         delivery: Delivery,
         *,
         recorded: bool,
         max_age_s: float,
-        failed: Unusable | None = None,
     ) -> None:
-        """``recorded``: nothing is dropped, deadlines do not hold. ``failed``: why there is no network."""
-        self.identity = identity
-        self.settings = settings
+        """``recorded``: nothing is dropped, deadlines do not hold."""
+        self.name = setup.identity.station
+        self.camera = setup.settings.camera
         self.dropped = 0
         """Frames that a newer one replaced before a request was free."""
         self.fire: Callable[[float], None] | None = None
         """Has a picture taken at that monotonic time, where the camera takes none unless it is asked."""
+        self.meter = Meter()
+        self.newest_frame: Frame | None = None
+        """Of its camera, judged or not."""
         self._delivery = delivery
         self._recorded = recorded
         self._max_age_s = max_age_s
-        self._failed = failed
-        trigger = settings.trigger
+        trigger = setup.settings.trigger
         self._parts = trigger if isinstance(trigger, PartTriggerSettings) else None
         self._chooser = None if self._parts else trigger.choose()
-        self._judge = Judge(settings.rules, settings.confirm, settings.hold_s)
-        self._policy = PublishPolicy(settings.publish)
-        self._line_stop = LineStopCounter(settings.line_stop) if settings.line_stop else None
-        self._engine: Engine | None = None
-        # one lock: inspections, order and rules' memory change together
+        # one lock: inspections, order, setup and its memory change together
         self._changed = threading.Condition()
+        self._setup = setup
         self._newest: Frame | None = None
-        self._ahead: deque[Frame] = deque()
+        self._ahead: deque[Inspection] = deque()
+        """A recording's frames that no request was free for yet."""
         self._open: deque[Inspection] = deque()
         """Not answered yet, in the order of their answers."""
         self._answers: OrderedDict[str, tuple[float, Result]] = OrderedDict()
-        """By part: when it asked (monotonic), what it was told."""
-        self._trouble: Unusable | None = None
-        """Why no frame can be judged now; told once, then only to parts that ask."""
+        """By part: until when it may ask again (monotonic), what it was told."""
+        self._lost: Unusable | None = None
+        """Why no frame comes; told once, then only to parts that ask."""
+        self._ended: Unusable | None = None
+        """The recording is over: told only to parts that ask."""
         self._standing: Result | None = None
         """The trouble's own result, as long as nothing came after it."""
         self._standing_s = 0.0
@@ -111,28 +93,65 @@ class Station:
         """Of the newest frame that was answered."""
         self._stopping = False
 
-    def start(self, engine: Engine | None) -> None:
-        """Before the first frame. None where there is no network: says so once."""
-        self._engine = engine
-        if engine is not None:
-            engine.add(self)
-        elif self._failed:
-            self.trouble(self._failed)
+    @property
+    def setup(self) -> Setup:
+        """What the next inspection will be judged by."""
+        return self._setup
+
+    @property
+    def settings(self) -> StationSettings:
+        """Those of the next inspection."""
+        return self._setup.settings
+
+    @property
+    def identity(self) -> Identity:
+        """What the next inspection's result will say of where it comes from."""
+        return self._setup.identity
+
+    def start(self) -> None:
+        """Before the first frame; where nothing can be judged it is told once."""
+        with self._changed:
+            self._tell_trouble()
+        if self._setup.engine is not None:
+            self._setup.engine.add(self)
+
+    def configure(self, setup: Setup) -> None:
+        """From the next inspection on: what is taken or asked already is judged and published as before.
+
+        ``setup`` has the station's camera and trigger; a memory of its own, or the one in use.
+        """
+        if (setup.settings.camera, setup.settings.trigger) != (self.camera, self._setup.settings.trigger):
+            raise AssertionError("a station keeps its camera and trigger")
+        with self._changed:
+            if self._stopping:
+                return
+            self._setup = setup
+            self._standing = None
+            if setup.failed is not None:
+                self._newest = None
+            # what lasts is told anew: the standing decision must say by what
+            self._tell_trouble()
+        if setup.engine is not None:
+            setup.engine.add(self)
+            setup.engine.wake()
 
     # -- the camera's side
 
     def offer(self, frame: Frame) -> None:
         """A new frame; on a recording waits until there is room."""
         with self._changed:
-            if self._failed is None:
-                self._trouble = None
+            self.newest_frame = frame
+            self._lost = self._ended = None
             if self._parts is not None:
                 self._offer_to_parts(frame, self._parts)
-            elif self._failed is None and self._chooser is not None and self._chooser.wants(frame):
+            elif self._chooser is not None and self._chooser.wants(frame) and self._setup.failed is None:
                 self._offer_newest(frame)
-        if self._engine is None:
-            return
-        self._engine.wake()
+            waiting = [*self._open, *self._ahead]
+            engines = {self._setup.engine, *(one.setup.engine for one in waiting if not one.taken)}
+        # not inside the lock: an engine asks for work while it holds its own
+        for engine in engines:
+            if engine is not None:
+                engine.wake()
         if self._recorded:
             with self._changed:
                 while (len(self._ahead) >= QUEUE or self._in_network() >= QUEUE) and not self._stopping:
@@ -141,20 +160,18 @@ class Station:
     def trouble(self, trouble: Unusable) -> None:
         """No frame can be judged (camera lost, stalled): one UNDEFINED, and one for each part that waits."""
         with self._changed:
-            told, self._trouble = self._trouble is not None, self._trouble if self._failed else trouble
-            if told:
-                return
-            self._trouble = trouble
+            told, self._lost = self._trouble is not None, trouble
             self._newest = None
             self._answer_frameless(trouble)
-            self._open.append(Inspection(outcome=trouble))
-            self._flush()
+            if told:
+                self._flush()
+            else:
+                self._tell_trouble()
 
     def recovered(self) -> None:
         """The camera is back; it need not have given a frame yet."""
         with self._changed:
-            if self._failed is None:
-                self._trouble = self._standing = None
+            self._lost = self._standing = None
 
     def ask(self, trigger: PartTrigger) -> None:
         """A part asks from outside (MQTT); answered once by the first frame at or after it."""
@@ -168,7 +185,7 @@ class Station:
         """A part asked before the service stopped and has no answer: it gets one now."""
         with self._changed:
             text = "the service was restarted before an answer"
-            self._open.append(Inspection(trigger=trigger, outcome=Unusable("restarted", text)))
+            self._open.append(Inspection(self._setup, trigger, outcome=Unusable("restarted", text)))
             self._flush()
 
     def known(self, part_id: str) -> Known | None:
@@ -177,8 +194,8 @@ class Station:
             for inspection in self._open:
                 if inspection.trigger is not None and inspection.trigger.part_id == part_id:
                     return Known(inspection.trigger.job_id, None)
-            asked_s, result = self._answers.get(part_id, (float("-inf"), None))
-            recent = time.monotonic() - asked_s <= self.settings.answer_within_s
+            until_s, result = self._answers.get(part_id, (float("-inf"), None))
+            recent = time.monotonic() <= until_s
             return Known(result.job_id, result) if result is not None and recent else None
 
     def end_recording(self, broken_off: str | None = None) -> None:
@@ -188,38 +205,43 @@ class Station:
             self._answer_frameless(ended)
             self._flush()
             # first what was read: how far the network was must not change what is decided
-            while (self._open or self._ahead) and not self._stopping and self._engine is not None:
+            while (self._open or self._ahead) and not self._stopping:
                 self._changed.wait(1.0)
         if broken_off is not None:
             self.trouble(ended)
         with self._changed:
-            self._trouble = self._trouble or ended
+            self._ended = ended
 
     # -- the engine's side
 
-    def take_triggered(self) -> Work | None:
+    def take_triggered(self, engine: Engine) -> Work | None:
         """The oldest part that has its frame."""
         with self._changed:
             for inspection in self._open if self._parts is not None else ():
-                if inspection.frame is not None and not inspection.taken and inspection.outcome is None:
+                if inspection.setup.engine is not engine or inspection.frame is None:
+                    continue
+                if not inspection.taken and inspection.outcome is None:
                     inspection.taken = True
                     return partial(self._inspect, inspection)
         return None
 
-    def take_newest(self) -> Work | None:
+    def take_newest(self, engine: Engine) -> Work | None:
         """The newest frame of a live camera, the next one of a recording."""
         with self._changed:
             if not self._recorded and len(self._open) >= QUEUE:
                 # a request hangs: behind it frames would pile up
                 return None
             if self._ahead:
-                frame: Frame | None = self._ahead.popleft()
+                if self._ahead[0].setup.engine is not engine:
+                    return None
+                inspection = self._ahead.popleft()
                 self._changed.notify_all()
+            elif self._newest is not None and self._setup.engine is engine:
+                inspection = Inspection(self._setup, frame=self._newest, due_s=self._due(self._newest.time_s))
+                self._newest = None
             else:
-                frame, self._newest = self._newest, None
-            if frame is None:
                 return None
-            inspection = Inspection(frame=frame, taken=True, due_s=self._due(frame.time_s))
+            inspection.taken = True
             self._open.append(inspection)
             return partial(self._inspect, inspection)
 
@@ -230,9 +252,9 @@ class Station:
         inspection.started_at = clock.now()
         outcome: Inference | Unusable
         try:
-            outcome = self._unusable(frame) or self._infer(frame, network)
+            outcome = self._unusable(frame) or look(frame, inspection.setup, network)
         except Exception as error:  # a bug in one inspection is not the end of the line
-            log.exception("station %s: frame %d failed", self.identity.station, frame.seq)
+            log.exception("station %s: frame %d failed", self.name, frame.seq)
             outcome = Unusable("backend_failed", f"a bug in edge-infer: {type(error).__name__}: {error}")
         with self._changed:
             # the clock may have answered `deadline` meanwhile: exactly one answer
@@ -279,7 +301,8 @@ class Station:
 
     def _offer_newest(self, frame: Frame) -> None:
         if self._recorded:
-            self._ahead.append(frame)
+            # each frame of a recording is an inspection: it belongs to what the station runs now
+            self._ahead.append(Inspection(self._setup, frame=frame))
             return
         self.dropped += self._newest is not None
         self._newest = frame
@@ -290,7 +313,7 @@ class Station:
                 self._ask(trigger)
                 continue
             stored = replace(trigger, job_id=trigger.job_id or new_result_id())
-            self._delivery.accept(self.identity.station, stored)
+            self._delivery.accept(self.name, stored)
             self._ask(stored)
         for inspection in self._open:
             if inspection.frame is None and inspection.outcome is None and inspection.trigger is not None:
@@ -302,9 +325,9 @@ class Station:
 
     def _ask(self, trigger: PartTrigger) -> bool:
         """True where it now waits for its frame."""
-        inspection = Inspection(trigger=trigger, due_s=self._due(trigger.time_s))
-        if self._trouble is not None:
-            inspection.outcome = self._trouble
+        inspection = Inspection(self._setup, trigger, due_s=self._due(trigger.time_s))
+        if (why := self._trouble or self._ended) is not None:
+            inspection.outcome = why
         elif self._stopping:
             inspection.outcome = Unusable("restarted", "the service is stopping")
         elif not self._recorded and (self._in_network() >= QUEUE or len(self._open) >= WAITING):
@@ -315,6 +338,16 @@ class Station:
         self._open.append(inspection)
         return inspection.outcome is None
 
+    @property
+    def _trouble(self) -> Unusable | None:
+        """Why no frame can be judged now."""
+        return self._setup.failed or self._lost
+
+    def _tell_trouble(self) -> None:
+        if self._trouble is not None:
+            self._open.append(Inspection(self._setup, outcome=self._trouble))
+        self._flush()
+
     def _in_network(self) -> int:
         return sum(one.frame is not None and one.outcome is None for one in self._open)
 
@@ -324,7 +357,7 @@ class Station:
                 inspection.outcome = outcome
 
     def _due(self, start_s: float) -> float | None:
-        return None if self._recorded else start_s + self.settings.answer_within_s
+        return None if self._recorded else start_s + self._setup.settings.answer_within_s
 
     def _unusable(self, frame: Frame) -> Unusable | None:
         if frame.damaged is not None:
@@ -334,18 +367,6 @@ class Station:
                 "stale", f"the frame is {age_s:.1f} s old, the camera allows {self._max_age_s:g} s"
             )
         return None
-
-    def _infer(self, frame: Frame, network: Network) -> Inference | Unusable:
-        region = None
-        try:
-            if self.settings.region is not None:
-                region = self.settings.region.pixels(frame.width, frame.height)
-        except EdgeInferError as error:
-            return Unusable("rule_not_evaluable", str(error))
-        try:
-            return network.infer(frame.pixels, region)
-        except EdgeInferError as error:
-            return Unusable("backend_failed", str(error))
 
     def _age_s(self, frame: Frame) -> float:
         if self._recorded:
@@ -359,36 +380,23 @@ class Station:
         self._changed.notify_all()
 
     def _publish(self, inspection: Inspection) -> None:
-        verdict = self._verdict(inspection)
-        asked = inspection.trigger
-        result = inspection.result(
-            verdict, self.identity, self.settings.trigger, clock.now(), synced=clock.synced()
-        )
+        memory, asked = inspection.setup.memory, inspection.trigger
+        verdict = decide(memory.judge, inspection.outcome, inspection.frame)
+        result = inspection.result(verdict, clock.now(), synced=clock.synced())
         if inspection.frame is not None:
             self._time_s = inspection.frame.time_s
         lasting = asked is None and inspection.outcome is self._trouble
         self._standing, self._standing_s = (result, time.monotonic()) if lasting else (None, 0.0)
+        self.meter.count(result)
         self._delivery.decide(result)
-        if asked is not None or self._policy.wants(verdict.decision, self._time_s):
+        if asked is not None or memory.policy.wants(verdict.decision, self._time_s):
             findings = inspection.outcome.findings if isinstance(inspection.outcome, Inference) else None
-            self._delivery.publish(result, inspection.frame, findings)
-        if self._line_stop and self._line_stop.add(verdict.decision):
-            self._delivery.line_stop(self.identity.station, verdict.decision)
+            self._delivery.publish(result, inspection.frame, findings, inspection.setup.settings)
+        if memory.line_stop and memory.line_stop.add(verdict.decision):
+            self._delivery.line_stop(self.name, verdict.decision)
         if asked is not None and asked.part_id is not None:
-            self._answers[asked.part_id] = (asked.time_s, result)
+            until_s = asked.time_s + inspection.setup.settings.answer_within_s
+            self._answers[asked.part_id] = (until_s, result)
             self._answers.move_to_end(asked.part_id)
             if len(self._answers) > ANSWERS:
                 self._answers.popitem(last=False)
-
-    def _verdict(self, inspection: Inspection) -> Verdict:
-        outcome, frame = inspection.outcome, inspection.frame
-        if isinstance(outcome, Unusable):
-            # a file name may hold bytes that are no text
-            return self._judge.undefined(
-                outcome.code, outcome.text.encode(errors="backslashreplace").decode()
-            )
-        if outcome is None or frame is None:
-            raise AssertionError("only an answered inspection is published")
-        return self._judge.judge(
-            outcome.findings, width=frame.width, height=frame.height, time_s=frame.time_s, seen=outcome.seen
-        )

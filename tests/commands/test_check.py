@@ -12,6 +12,7 @@ import pytest
 
 from edge_infer import cli
 from edge_infer.golden import write
+from tests.support.pki import Pki
 from tests.support.sites import CARD, GOOD, write_model, write_site
 
 Said = tuple[int, str, str]
@@ -49,6 +50,25 @@ def test_a_good_site_is_told_in_one_line(check: Check, tmp_path: Path) -> None:
         "4 stations (cap, part, asked, replay); 4 cameras (top, tape, usb, scene); 2 models (seals, plain)"
     )
     assert check(path) == (0, f"{path}: ok: {rooms}\n", "")
+
+
+def test_a_certificate_out_of_its_time_and_an_open_key_are_warned_of_at_their_key(
+    check: Check, tmp_path: Path
+) -> None:
+    path = write_site(tmp_path)
+    pki = Pki(tmp_path / "pki")
+    pki.sign("over", days=-2, begins_in_days=-20)
+    (tmp_path / "ipc7.crt").write_text(Path(pki.path("over.crt")).read_text())
+    (tmp_path / "ca.crt").write_text(Path(pki.path("future.crt")).read_text())
+    (tmp_path / "ipc7.key").chmod(0o644)
+    code, _, err = check(path)
+    assert code == 0
+    ca, cert, key = err.splitlines()
+    assert ca.startswith(f"{path}:14:9: mqtt.tls.ca: warning: the certificate")
+    assert "is not valid before" in ca
+    assert cert.startswith(f"{path}:15:11: mqtt.tls.cert: warning: the certificate")
+    assert "has expired on" in cert
+    assert key.startswith(f"{path}:16:10: mqtt.tls.key: warning: everybody on this machine may read")
 
 
 def test_every_mistake_is_a_line_on_standard_error_and_the_exit_code_is_78(

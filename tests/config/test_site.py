@@ -270,12 +270,6 @@ def test_passwords_in_the_clear_are_refused_and_not_echoed(tmp_path: Path) -> No
     assert "{credential: NAME}" in mistake.message
 
 
-def test_recipes_are_reserved(tmp_path: Path) -> None:
-    (mistake,) = told(tmp_path, ("recipes: {}", "recipes: {night: {}}"))
-    assert mistake.key == "recipes"
-    assert "later version" in mistake.message
-
-
 def test_what_is_probably_not_meant_is_a_warning(tmp_path: Path) -> None:
     warned = site(
         tmp_path,
@@ -285,7 +279,7 @@ def test_what_is_probably_not_meant_is_a_warning(tmp_path: Path) -> None:
         ('topic_prefix: "vision/v1/{site}/{line}/{device}"', "topic_prefix: vision"),
         ("min_score: 0.3", "min_score: 0.1"),
         ("at_most: 0", "at_least: 0"),
-        ("recipes: {}", "evidence: {max_bytes: 2GB}"),
+        ("recipes:", "evidence: {max_bytes: 2GB}\nrecipes:"),
     ).warnings
     assert {(one.key, one.message) for one in warned} == {
         ("cameras.top", "no station uses this camera"),
@@ -298,7 +292,6 @@ def test_what_is_probably_not_meant_is_a_warning(tmp_path: Path) -> None:
             "the model plain drops everything below its score_threshold 0.25: this has no effect",
         ),
         ("stations.cap.rules[1].count.at_least", "at_least: 0 can never be broken"),
-        ("evidence", "this version does not store pictures yet"),
     }
 
 

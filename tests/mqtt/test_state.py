@@ -55,7 +55,10 @@ def test_a_process_that_is_killed_is_offline_and_its_restart_online(
             "bootId": "b0",
             "version": "0.1.0",
             "since": online.json["since"],
+            "validUntil": online.json["validUntil"],
         }
+        until = datetime.fromisoformat(online.json["validUntil"])
+        assert timedelta(seconds=30) < until - clock.now() <= timedelta(seconds=60)
         assert datetime.fromisoformat(online.json["since"]).tzinfo is not None
         os.kill(process.pid, signal.SIGKILL)
         process.wait(5)

@@ -1,9 +1,7 @@
 from __future__ import annotations
 
-import errno
 import os
 import sqlite3
-import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -14,54 +12,16 @@ import pytest
 from edge_infer import clock
 from edge_infer.errors import OutboxError
 from edge_infer.outbox import storage
+from tests.support.filesystems import FileSystem, ext4, tmpfs
 from tests.support.outboxes import Reader, numbers, opened, put_all
 from tests.support.results import result
 
 
-class Disk:
-    """A small file system of its own."""
-
-    def __init__(self, path: Path) -> None:
-        path.mkdir()
-        self.path = path
-        self._mount("-t", "tmpfs", "-o", "size=2m", "tmpfs")
-
-    def _mount(self, *options: str) -> None:
-        subprocess.run(["mount", *options, str(self.path)], check=True, timeout=10)
-
-    def fill(self) -> None:
-        """Not a byte is left."""
-        with (self.path / "filler").open("ab", buffering=0) as file:
-            try:
-                while True:
-                    file.write(b"x" * 4096)
-            except OSError as error:
-                assert error.errno == errno.ENOSPC  # noqa: PT017 - the loop ends only this way
-
-    def free(self) -> None:
-        """There is room again."""
-        (self.path / "filler").unlink()
-
-    def read_only(self) -> None:
-        """As after a file system error."""
-        self._mount("-o", "remount,ro")
-
-    def writable(self) -> None:
-        """Mended."""
-        self._mount("-o", "remount,rw")
-
-    def close(self) -> None:
-        """Unmount."""
-        subprocess.run(["umount", "-l", str(self.path)], check=True, timeout=10)
-
-
-@pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Disk]:
-    if os.geteuid() != 0:
-        pytest.skip("mounting a small disk needs root")
-    disk = Disk(tmp_path / "disk")
-    yield disk
-    disk.close()
+@pytest.fixture(params=["tmpfs", "ext4"])
+def disk(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[FileSystem]:
+    make = tmpfs if request.param == "tmpfs" else ext4
+    with make(tmp_path / "disk") as disk:
+        yield disk
 
 
 @pytest.fixture(autouse=True)
@@ -69,7 +29,7 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(storage, "RETRY_S", 0.2)
 
 
-def test_a_full_disk_is_survived_in_memory_with_a_new_stream_and_an_alarm(disk: Disk) -> None:
+def test_a_full_disk_is_survived_in_memory_with_a_new_stream_and_an_alarm(disk: FileSystem) -> None:
     outbox = opened(disk.path / "outbox")
     reader = Reader(outbox)
     before = put_all(outbox, [result() for _ in range(3)])
@@ -94,7 +54,9 @@ def test_a_full_disk_is_survived_in_memory_with_a_new_stream_and_an_alarm(disk: 
     again.close(5)
 
 
-def test_results_are_delivered_while_the_disk_is_full_and_not_sent_again_when_it_is_not(disk: Disk) -> None:
+def test_results_are_delivered_while_the_disk_is_full_and_not_sent_again_when_it_is_not(
+    disk: FileSystem,
+) -> None:
     outbox = opened(disk.path / "outbox")
     reader = Reader(outbox)
     finals = put_all(outbox, [result() for _ in range(3)])
@@ -114,7 +76,7 @@ def test_results_are_delivered_while_the_disk_is_full_and_not_sent_again_when_it
     again.close(5)
 
 
-def test_a_service_starts_on_a_read_only_disk_and_uses_it_once_it_is_mended(disk: Disk) -> None:
+def test_a_service_starts_on_a_read_only_disk_and_uses_it_once_it_is_mended(disk: FileSystem) -> None:
     first = opened(disk.path / "outbox")
     before = put_all(first, [result("cap", "NOK"), result("cap", "NOK")])
     first.close(5)
@@ -138,7 +100,7 @@ def test_a_service_starts_on_a_read_only_disk_and_uses_it_once_it_is_mended(disk
     again.close(5)
 
 
-def test_a_service_starts_on_a_full_disk(disk: Disk) -> None:
+def test_a_service_starts_on_a_full_disk(disk: FileSystem) -> None:
     disk.fill()
     outbox = opened(disk.path / "outbox")
     reader = Reader(outbox)
@@ -150,8 +112,78 @@ def test_a_service_starts_on_a_full_disk(disk: Disk) -> None:
     outbox.close(5)
 
 
+def test_a_disk_without_inodes_is_survived_in_memory_and_used_once_there_are_some(tmp_path: Path) -> None:
+    with tmpfs(tmp_path / "disk", "size=2m,nr_inodes=12") as disk:
+        (disk.path / "outbox").mkdir()
+        disk.use_up_inodes()
+        outbox = opened(disk.path / "outbox")
+        reader = Reader(outbox)
+        reader.alarm("outbox_in_memory")
+        during = put_all(outbox, [result()])
+        disk.free_inodes()
+        reader.alarm("outbox_on_disk")
+        after = put_all(outbox, [result()])
+        assert (after[0].stream_id, after[0].seq) == (during[0].stream_id, 2)
+        # once its files are there it needs no more of them
+        disk.use_up_inodes()
+        put_all(outbox, [result()])
+        assert not outbox.stats.in_memory
+        outbox.close(5)
+        disk.free_inodes()
+        again = opened(disk.path / "outbox")
+        assert numbers(Reader(again).deliver(3)) == [1, 2, 3]
+        again.close(5)
+
+
+def test_what_waits_on_a_disk_that_is_full_at_the_start_is_delivered_once_there_is_room(
+    disk: FileSystem,
+) -> None:
+    first = opened(disk.path / "outbox")
+    before = put_all(first, [result() for _ in range(200)])
+    first.close(5)
+    disk.fill()
+    outbox = opened(disk.path / "outbox")
+    reader = Reader(outbox)
+    during = put_all(outbox, [result()])
+    assert during[0].stream_id != before[0].stream_id
+    disk.free()
+    rows = reader.deliver(201)
+    assert {(row.stream_id, row.seq) for row in rows} == {(one.stream_id, one.seq) for one in before + during}
+    outbox.close(5)
+
+
+def test_a_file_system_that_goes_away_and_comes_back_is_used_again(tmp_path: Path) -> None:
+    with ext4(tmp_path / "disk") as disk:
+        outbox = opened(disk.path / "outbox")
+        reader = Reader(outbox)
+        before = put_all(outbox, [result()])
+        disk.cut()
+        during = put_all(outbox, [result()])
+        reader.alarm("outbox_in_memory")
+        outbox.close(5)
+        disk.power_on()
+        assert during[0].stream_id != before[0].stream_id
+        again = opened(disk.path / "outbox")
+        assert [row.seq for row in Reader(again).deliver(1)] == [1]
+        again.close(5)
+
+
+def test_a_state_folder_that_is_deleted_does_not_end_the_delivery(tmp_path: Path) -> None:
+    with tmpfs(tmp_path / "disk") as disk:
+        disk.fill()
+        outbox = opened(disk.path / "outbox")
+        reader = Reader(outbox)
+        put_all(outbox, [result()])
+    # unmounted: the folder is gone
+    put_all(outbox, [result()])
+    time.sleep(3 * storage.RETRY_S)
+    assert outbox.failure is None
+    assert numbers(reader.deliver(2)) == [1, 2]
+    outbox.close(5)
+
+
 def test_results_that_were_only_in_memory_at_the_end_are_said_to_be_lost(
-    disk: Disk, caplog: pytest.LogCaptureFixture
+    disk: FileSystem, caplog: pytest.LogCaptureFixture
 ) -> None:
     disk.fill()
     outbox = opened(disk.path / "outbox")

@@ -14,6 +14,7 @@ import pytest
 
 from edge_infer.errors import OutboxError
 from edge_infer.outbox import Counts, ready
+from edge_infer.outbox.ask import carry_out
 from edge_infer.result import Result
 from tests.support.outboxes import Reader, numbers, opened, put_all
 from tests.support.results import result
@@ -143,6 +144,8 @@ def test_a_refused_result_is_kept_aside_and_can_be_tried_again(tmp_path: Path) -
     outbox.delivered(second)
     assert reader.alarm("result_refused") == {
         "topic": "p/cap/result",
+        "streamId": first.stream_id,
+        "seq": 1,
         "code": 0x87,
         "reason": "Not authorized",
     }
@@ -150,7 +153,10 @@ def test_a_refused_result_is_kept_aside_and_can_be_tried_again(tmp_path: Path) -
     again = opened(tmp_path)
     assert (again.stats.depth, again.stats.dead) == (0, 1)
     reader = Reader(again)
-    again.retry_refused()
+    answer = carry_out(
+        tmp_path / "outbox.db", "retry", station=None, refused=True, waiting=False, timeout_s=5
+    )
+    assert (answer.done, answer.by_service) == (1, True)
     assert numbers(reader.deliver(1)) == [1]
     again.close(5)
 

@@ -1,12 +1,9 @@
 from __future__ import annotations
 
-import json
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import pytest
@@ -15,101 +12,13 @@ from numpy.typing import NDArray
 from edge_infer.engine import Engine
 from edge_infer.errors import BackendError
 from edge_infer.findings import Findings
-from edge_infer.frame import PartTrigger
-from edge_infer.network import Inference, Network
-from edge_infer.result import Decision, Device, Identifier, Origin, Result
+from edge_infer.network import Network
 from edge_infer.station import StationSettings
-from edge_infer.station.identity import Identity
 from edge_infer.station.inspection import Unusable
+from edge_infer.station.setup import Setup
 from edge_infer.station.station import QUEUE, Station
 from tests.support.frames import found, frame
-
-CAP = found(("cap", 0.9, (0, 0, 10, 10)))
-
-
-class Scripted:
-    """A network that waits, fails or answers when the test says so: a real one will not on demand."""
-
-    def __init__(self, requests: int = 1) -> None:
-        self.requests = requests
-        self.go = threading.Event()
-        self.go.set()
-        self.begun = threading.Semaphore(0)
-        self.answer: Callable[[NDArray[np.uint8]], Findings] = lambda _: CAP
-        self.seen: list[float] = []
-        self.seen_part: tuple[int, int, int, int] | None = None
-
-    def infer(self, pixels: NDArray[np.uint8], _region: object = None) -> Inference:
-        self.begun.release()
-        assert self.go.wait(10)
-        self.seen.append(float(pixels[0, 0, 0]))
-        return Inference(self.answer(pixels), 1.0, 2.0, 3.0, self.seen_part)
-
-    def close(self) -> None:
-        pass
-
-
-class Box:
-    """Collects what a station hands on."""
-
-    def __init__(self) -> None:
-        self.published: list[Result] = []
-        self.decided: list[Decision] = []
-        self.stops: list[Decision] = []
-        self.accepted: list[PartTrigger] = []
-        self._changed = threading.Condition()
-
-    def publish(self, result: Result, _frame: object, _findings: object) -> None:
-        with self._changed:
-            self.published.append(result)
-            self._changed.notify_all()
-
-    def decide(self, result: Result) -> None:
-        self.decided.append(result.decision)
-
-    def line_stop(self, station: str, decision: Decision) -> None:
-        assert station == "s"
-        self.stops.append(decision)
-
-    def accept(self, station: str, trigger: PartTrigger) -> None:
-        assert station == "s"
-        self.accepted.append(trigger)
-
-    def wait(self, n: int, timeout_s: float = 5.0) -> list[Result]:
-        with self._changed:
-            assert self._changed.wait_for(lambda: len(self.published) >= n, timeout_s), self.codes()
-        return self.published
-
-    def codes(self) -> list[str]:
-        return [one.reasons[0].code if one.reasons else one.decision for one in self.published]
-
-
-IDENTITY = Identity(
-    "s",
-    Origin(site="a", line="b", device="c", camera="cam"),
-    Identifier(id="s"),
-    Identifier(id="site.yaml"),
-    "onnxruntime",
-    Device(requested="CPU", running="CPU"),
-    None,
-    "boot",
-)
-RULES = [{"name": "has-cap", "count": {"labels": ["cap"], "at_least": 1}}]
-
-
-class Line:
-    """One station with its engine."""
-
-    def __init__(self, network: Scripted, *, recorded: bool = False, start: bool = True, **keys: Any) -> None:
-        text = json.dumps({"camera": "cam", "model": "m", "rules": RULES, **keys})
-        self.box = Box()
-        self.station = Station(
-            StationSettings.model_validate_json(text), IDENTITY, self.box, recorded=recorded, max_age_s=1.0
-        )
-        self.engine = Engine("m", cast(Network, network))
-        self.station.start(self.engine)
-        if start:
-            self.engine.start()
+from tests.support.stations import CAP, IDENTITY, Box, Line, Scripted, now, part
 
 
 @pytest.fixture
@@ -117,15 +26,6 @@ def network() -> Iterator[Scripted]:
     one = Scripted()
     yield one
     one.go.set()
-
-
-def part(part_id: str, time_s: float | None = None) -> PartTrigger:
-    at = time.monotonic() if time_s is None else time_s
-    return PartTrigger(at, datetime.now(UTC), part_id=part_id, job_id=f"job-{part_id}")
-
-
-def now() -> float:
-    return time.monotonic()
 
 
 def test_each_frame_of_a_recording_is_judged_and_none_is_dropped(network: Scripted) -> None:
@@ -463,8 +363,8 @@ def test_a_station_whose_model_failed_never_says_ok() -> None:
         '{"camera": "cam", "model": "m", "trigger": {"type": "camera"}}'
     )
     failed = Unusable("backend_failed", "no such file")
-    station = Station(settings, IDENTITY, box, recorded=False, max_age_s=1, failed=failed)
-    station.start(None)
+    station = Station(Setup.new(settings, IDENTITY, None, failed), box, recorded=False, max_age_s=1)
+    station.start()
     for i in range(1, 4):
         station.offer(frame(i, time_s=now(), triggers=(part(str(i)),) if i == 2 else ()))
     assert box.codes() == ["backend_failed", "backend_failed"]
@@ -515,7 +415,7 @@ def test_triggered_frames_come_before_live_ones_and_stations_take_turns(network:
     )
     engine = Engine("m", cast(Network, network))
     for line in (one, two, parts):
-        line.station.start(engine)
+        line.station.configure(line.setup(engine=engine))
     network.go.clear()
     engine.start()
     order: list[str] = []

@@ -19,6 +19,7 @@ from edge_infer.registry import resolve
 from edge_infer.result import Device, Identifier, Origin, Result, json_schema
 from edge_infer.station import StationSettings
 from edge_infer.station.identity import Identity
+from edge_infer.station.setup import Setup
 from edge_infer.station.station import Station
 from tests.support import networks, tasks
 from tests.support.frames import frame
@@ -40,7 +41,7 @@ class _Published:
     def __init__(self) -> None:
         self.results: list[Result] = []
 
-    def publish(self, result: Result, _frame: object, _findings: object) -> None:
+    def publish(self, result: Result, _frame: object, _findings: object, _settings: object) -> None:
         self.results.append(result)
 
     def decide(self, result: Result) -> None:
@@ -56,9 +57,9 @@ class _Published:
 def _messages(model: Path, frames: list[Frame], backend: str, **keys: Any) -> list[dict[str, Any]]:
     settings = StationSettings.model_validate_json(json.dumps({"camera": "cam", "model": "m", **keys}))
     published = _Published()
-    station = Station(settings, IDENTITY, published, recorded=True, max_age_s=1.0)
     engine = Engine("m", Network.open(load_model(model), resolve(BACKENDS, backend)(type=backend)))
-    station.start(engine)
+    station = Station(Setup.new(settings, IDENTITY, engine), published, recorded=True, max_age_s=1.0)
+    station.start()
     engine.start()
     for one in frames:
         station.offer(one)

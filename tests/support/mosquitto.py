@@ -34,10 +34,11 @@ class Mosquitto:
         users: dict[str, str] | None = None,
         acl: str | None = None,
         lines: tuple[str, ...] = (),
+        host: str = "127.0.0.1",
     ) -> None:
         """``lines`` are added to the configuration; ``acl`` is the text of its acl_file."""
         folder.mkdir(parents=True, exist_ok=True)
-        self.host = "127.0.0.1"
+        self.host = host
         self.port = free_port()
         self.user = USER
         self.password = PASSWORD

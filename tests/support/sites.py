@@ -129,7 +129,26 @@ stations:
 outbox:
   max_bytes: 500MB
   commit: fsync
-recipes: {}
+commands:
+  allow: [ping, get_status]
+  per_minute: 60
+recipes:
+  night:
+    cap:
+      region: null
+      hold_s: 2
+"""
+
+# of nobody, holds from 2020 to 2120
+CERTIFICATE = """\
+-----BEGIN CERTIFICATE-----
+MIIBETCBuaADAgECAgEBMAoGCCqGSM49BAMCMBIxEDAOBgNVBAMMB21hZGUtdXAw
+IBcNMjAwMTAxMDAwMDAwWhgPMjEyMDAxMDEwMDAwMDBaMBIxEDAOBgNVBAMMB21h
+ZGUtdXAwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAASZGumRmJOFnIoonusJvJVO
+Pq7V+kiNLiXOmxg2EyH8Op1TqPaGNzHFmFu//BGxNN25XFHMm4fAFbiilhFmSbsZ
+MAoGCCqGSM49BAMCA0cAMEQCIBTUAdxhXOD1nMyN8l3OBDXpDCTwKw4eDDH7CU5/
+ktDbAiAuKplXVnn18m+Q65P2eE5gq4twSsDoBnWJ/pU5BD9JNg==
+-----END CERTIFICATE-----
 """
 
 CARD = """\
@@ -144,8 +163,11 @@ def write_site(folder: Path, text: str = GOOD) -> Path:
     """The YAML file with everything that GOOD names beside it."""
     write_model(folder / "seals")
     (folder / "tape").mkdir(exist_ok=True)
-    for name in ("tape/1.png", "secret", "ca.crt", "ipc7.crt", "ipc7.key"):
+    for name in ("tape/1.png", "secret", "ipc7.key"):
         (folder / name).write_text("made up\n")
+    (folder / "ipc7.key").chmod(0o600)
+    for name in ("ca.crt", "ipc7.crt"):
+        (folder / name).write_text(CERTIFICATE)
     path = folder / "site.yaml"
     path.write_text(text, encoding="utf-8")
     return path

@@ -45,7 +45,13 @@ class Subscriber:
     """Collects messages; reconnects by itself when the broker is killed."""
 
     def __init__(
-        self, broker: Mosquitto, *topics: str, client_id: str = "", durable: bool = False, v5: bool = True
+        self,
+        broker: Mosquitto,
+        *topics: str,
+        client_id: str = "",
+        durable: bool = False,
+        v5: bool = True,
+        ca: str | None = None,
     ) -> None:
         self.messages: list[Received] = []
         self._changed = threading.Condition()
@@ -59,6 +65,8 @@ class Subscriber:
             clean_session=None if v5 else not durable,
         )
         self.client.username_pw_set(broker.user, broker.password)
+        if ca is not None:
+            self.client.tls_set(ca)
         self.client.reconnect_delay_set(1, 1)
         self.client.on_connect = self._on_connect
         self.client.on_subscribe = lambda *_: self._subscribed.set()
@@ -127,10 +135,15 @@ class Subscriber:
 
 @contextmanager
 def subscribed(
-    broker: Mosquitto, *topics: str, client_id: str = "", durable: bool = False, v5: bool = True
+    broker: Mosquitto,
+    *topics: str,
+    client_id: str = "",
+    durable: bool = False,
+    v5: bool = True,
+    ca: str | None = None,
 ) -> Iterator[Subscriber]:
     """A subscriber that listens when the block starts."""
-    subscriber = Subscriber(broker, *topics, client_id=client_id, durable=durable, v5=v5)
+    subscriber = Subscriber(broker, *topics, client_id=client_id, durable=durable, v5=v5, ca=ca)
     try:
         yield subscriber
     finally:

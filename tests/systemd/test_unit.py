@@ -11,13 +11,14 @@ UNIT = Path(__file__).parents[2] / "systemd/edge-infer.service"
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """A root in which the unit's program exists."""
-    units, program = tmp_path / "etc/systemd/system", tmp_path / "opt/edge-infer/venv/bin/python"
-    for folder in (units, program.parent):
-        folder.mkdir(parents=True)
+    """A root in which the unit's programs exist."""
+    units = tmp_path / "etc/systemd/system"
+    units.mkdir(parents=True)
     shutil.copy(UNIT, units)
-    program.write_text("#!/bin/sh\n")
-    program.chmod(0o755)
+    for program in (tmp_path / "opt/edge-infer/venv/bin/python", tmp_path / "bin/kill"):
+        program.parent.mkdir(parents=True)
+        program.write_text("#!/bin/sh\n")
+        program.chmod(0o755)
     for target in ("network-online.target", "time-sync.target", "sysinit.target", "basic.target"):
         (units / target).write_text("[Unit]\nDescription=stand-in\n")
     return tmp_path

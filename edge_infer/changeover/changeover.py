@@ -1,0 +1,276 @@
+"""Changes what a running station judges by: stored first, then swapped between two inspections, then told."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from edge_infer import clock
+from edge_infer.changeover import difference
+from edge_infer.changeover.choices import Choice, Choices, ChoicesFile
+from edge_infer.changeover.setups import (
+    Threshold,
+    check_threshold,
+    recipes_of,
+    settings_in_force,
+    setup_of,
+    without_effect,
+)
+from edge_infer.config.site import Site, load_site
+from edge_infer.engines import Engines
+from edge_infer.errors import ConfigError, EdgeInferError
+from edge_infer.frame import Frame
+from edge_infer.station.inspection import Unusable
+from edge_infer.station.setup import Setup
+from edge_infer.station.station import Station
+from edge_infer.yamlfile import did_you_mean, tree
+
+log = logging.getLogger(__name__)
+
+LONGEST_BY = 100
+"""Characters of who asked, in logs and events."""
+
+
+class Event(Protocol):
+    """Tells that something happened."""
+
+    def __call__(self, kind: str, data: Mapping[str, Any], station: str | None = None) -> None:
+        """Hands over at once."""
+
+
+class Changeover:
+    """`Control` over the running stations. One change at a time; threads that judge are never waited for."""
+
+    def __init__(self, site: Site, engines: Engines, state_dir: Path, event: Event, *, boot_id: str) -> None:
+        """Reads what was chosen before; nothing is changed yet."""
+        self._site = site
+        self._engines = engines
+        self._event = event
+        self._boot_id = boot_id
+        self._file = ChoicesFile(state_dir)
+        self._stations: dict[str, Station] = {}
+        # what runs and what is stored change together
+        self._lock = threading.Lock()
+        self._choices: Choices = self._load()
+
+    @property
+    def site(self) -> Site:
+        """That runs now."""
+        return self._site
+
+    def setup(self, station: str) -> Setup:
+        """What the station starts with."""
+        choice = self._choice(station)
+        setup = setup_of(self._site, self._engines, station, choice, self._boot_id)
+        if choice != Choice():
+            log.info("station %s: %s, as chosen before", station, _told(choice))
+        if setup.failed is not None:
+            log.error("station %s judges nothing: %s", station, setup.failed.text)
+        return setup
+
+    def run(self, station: Station) -> None:
+        """From now on its setup can change."""
+        self._stations[station.name] = station
+
+    # -- Control
+
+    def select_recipe(self, station: str, recipe: str | None, *, by: str) -> None:
+        """See `Control`."""
+        with self._lock:
+            self._running(station)
+            known = recipes_of(self._site, station)
+            if recipe is not None and recipe not in known:
+                raise EdgeInferError(
+                    f"the station {station} has no recipe {_short(recipe)}{did_you_mean(recipe, known)}"
+                )
+            before = self._choice(station)
+            choice = Choice(recipe=recipe)
+            setup = setup_of(self._site, self._engines, station, choice, self._boot_id)
+            if recipe is not None and setup.failed is not None:
+                raise EdgeInferError(f"the recipe {recipe} is not available: {setup.failed.text}")
+            self._change(station, choice, setup)
+            log.info("station %s: %s; asked by %s", station, _told(choice), _short(by))
+            self._event(
+                "recipe_selected", {"recipe": recipe, "before": before.recipe, "by": _short(by)}, station
+            )
+
+    def set_threshold(self, station: str, rule: str | None, value: float, *, by: str) -> None:
+        """See `Control`."""
+        with self._lock:
+            self._running(station)
+            choice = self._choice(station)
+            settings = settings_in_force(self._site, station, choice)
+            if isinstance(settings, Unusable):
+                raise EdgeInferError(f"the station {station} judges nothing: {settings.text}")
+            before = check_threshold(self._site, settings, rule, value)
+            changed = choice.with_threshold(rule, value)
+            self._change(
+                station, changed, setup_of(self._site, self._engines, station, changed, self._boot_id)
+            )
+            log.info(
+                "station %s: %s is %g; asked by %s",
+                station, f"min_score of {rule}" if rule else "anomaly_threshold", value, _short(by),
+            )  # fmt: skip
+            data = {"rule": rule, "value": value, "before": before, "by": _short(by)}
+            self._event("threshold_changed", data, station)
+
+    def reload(self, *, by: str) -> Sequence[str]:
+        """See `Control`."""
+        with self._lock:
+            try:
+                return self._reload(_short(by))
+            except EdgeInferError as error:
+                log.error("the configuration was not reloaded, nothing changed: %s", error)
+                mistakes = (
+                    [str(one) for one in error.mistakes] if isinstance(error, ConfigError) else [str(error)]
+                )
+                self._event(
+                    "configuration_refused",
+                    {"file": self._site.path.name, "mistakes": mistakes, "by": _short(by)},
+                )
+                raise
+
+    def newest_frame(self, station: str) -> Frame | None:
+        """See `Control`."""
+        return self._running(station).newest_frame
+
+    def loaded(self, changed: Sequence[str] = (), *, by: str | None = None) -> None:
+        """Tell that the configuration runs."""
+        self._event(
+            "configuration_loaded",
+            {
+                "file": self._site.path.name,
+                "sha256": self._site.sha256,
+                "owner": _owner(self._site.path),
+                "at": clock.now().isoformat(),
+                "changed": list(changed),
+                "by": by,
+            },
+        )
+
+    # -- inside the lock
+
+    def _reload(self, by: str) -> Sequence[str]:
+        site = load_site(self._site.path)
+        restart = difference.needs_restart(self._site, site, self._engines.known)
+        if restart:
+            raise EdgeInferError(
+                f"{site.path}: what changed needs a restart: {', '.join(restart)}",
+                hint="restart the service, or take these changes back and reload",
+            )
+        changed = difference.changes(self._site, site)
+        choices, dropped = _still_of_effect(site, self._choices)
+        # all of it is made before any of it runs
+        setups = {
+            name: _remembering(
+                station, setup_of(site, self._engines, name, choices.get(name, Choice()), self._boot_id)
+            )
+            for name, station in self._stations.items()
+        }
+        if dropped:
+            self._file.store(choices)
+        self._site, self._choices = site, choices
+        for name, station in self._stations.items():
+            station.configure(setups[name])
+        log.info(
+            "%s is loaded again, asked by %s; changed: %s", site.path, by, ", ".join(changed) or "nothing"
+        )
+        self.loaded(changed, by=by)
+        for name, setup in setups.items():
+            if setup.failed is not None:
+                log.error("station %s judges nothing: %s", name, setup.failed.text)
+        self._tell_dropped(dropped)
+        return changed
+
+    def _change(self, station: str, choice: Choice, setup: Setup) -> None:
+        choices = {**self._choices, station: choice}
+        self._file.store(choices)
+        self._choices = choices
+        self._stations[station].configure(setup)
+
+    def _load(self) -> Choices:
+        choices, aside = self._file.load()
+        if aside is not None:
+            log.error("%s cannot be read (%s); set aside as %s", self._file.path, aside.why, aside.path.name)
+            self._event("choices_damaged", {"setAside": aside.path.name, "why": aside.why})
+            # a station with recipes must not guess which one the line runs
+            choices = {
+                name: Choice(unknown=True) for name in self._site.stations if recipes_of(self._site, name)
+            }
+        choices, dropped = _still_of_effect(self._site, choices)
+        if aside is not None or dropped:
+            try:
+                self._file.store(choices)
+            except EdgeInferError as error:
+                log.warning("after the next start this is told again: %s", error)
+        self._tell_dropped(dropped)
+        return choices
+
+    def _tell_dropped(self, dropped: Mapping[str, Sequence[Threshold]]) -> None:
+        for station, thresholds in dropped.items():
+            for one in thresholds:
+                what = f"min_score of {one.rule}" if one.rule else "anomaly_threshold"
+                log.warning(
+                    "station %s: %s was set to %g; the configuration does not have it any more",
+                    station, what, one.value,
+                )  # fmt: skip
+                self._event("threshold_dropped", {"rule": one.rule, "value": one.value}, station)
+
+    def _choice(self, station: str) -> Choice:
+        return self._choices.get(station, Choice())
+
+    def _running(self, station: str) -> Station:
+        if station not in self._site.stations:
+            raise EdgeInferError(
+                f"there is no station {_short(station)}{did_you_mean(station, self._stations)}"
+            )
+        if station not in self._stations:
+            raise EdgeInferError(f"the station {station} does not run yet", hint="try again in a moment")
+        return self._stations[station]
+
+
+def _still_of_effect(site: Site, choices: Choices) -> tuple[Choices, dict[str, Sequence[Threshold]]]:
+    """Without the thresholds that the configuration has no place for any more; and those."""
+    kept, dropped = dict(choices), {}
+    for station, choice in choices.items():
+        if station in site.stations and (gone := without_effect(site, station, choice)):
+            dropped[station] = gone
+            kept[station] = choice.without([one.rule for one in gone])
+    return kept, dropped
+
+
+def _remembering(station: Station, setup: Setup) -> Setup:
+    """With the memory in use where the station judges as before."""
+    before = station.setup
+    same = (
+        setup.settings == before.settings
+        and setup.engine is before.engine
+        and setup.failed == before.failed
+        and setup.identity.external_recipe == before.identity.external_recipe
+    )
+    return before.told_as(setup.identity) if same else setup
+
+
+def _told(choice: Choice) -> str:
+    if choice.unknown:
+        return "nobody knows which recipe was selected"
+    runs = f"recipe {choice.recipe}" if choice.recipe is not None else "the settings under stations:"
+    thresholds = [f"min_score of {rule}: {value:g}" for rule, value in choice.min_scores.items()]
+    if choice.anomaly_threshold is not None:
+        thresholds.append(f"anomaly_threshold: {choice.anomaly_threshold:g}")
+    return ", ".join([runs, *thresholds])
+
+
+def _short(text: str) -> str:
+    """Text from outside, fit for a log."""
+    return tree.one_line(text)[:LONGEST_BY]
+
+
+def _owner(path: Path) -> str | None:
+    try:
+        return path.owner()
+    except (OSError, KeyError):
+        return None

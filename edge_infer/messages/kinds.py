@@ -1,0 +1,215 @@
+"""What an event can tell: a closed list of kinds, each with its data."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Literal
+
+from pydantic import AwareDatetime
+
+from edge_infer.messages.counts import ShiftCounts
+from edge_infer.result import Decision, Part, ReasonCode
+
+
+class CameraChanged(Part):
+    """A camera was opened, lost, or has ended."""
+
+    camera: str
+    state: Literal["opening", "connected", "stalled", "lost", "ended", "failed"]
+    text: str
+    """Why, in words."""
+
+
+class CertificateExpires(Part):
+    """A certificate has expired or soon will; told at each start and then at most once a day."""
+
+    whose: Literal["device", "ca", "broker"]
+    subject: str
+    not_after: AwareDatetime
+    days_left: float
+    """Negative where it has expired."""
+
+
+class ClientIdTakenOver(Part):
+    """Two clients use one client id and throw each other out."""
+
+    client_id: str
+    sure: bool
+    """False: the connection is lost each time soon after it is made, which looks like it."""
+
+
+class ChoicesDamaged(Part):
+    """What was selected by command could not be read; stations with recipes stay UNDEFINED until one is."""
+
+    set_aside: str
+    """The file's new name."""
+    why: str
+
+
+class ConfigurationLoaded(Part):
+    """The service runs this configuration."""
+
+    file: str
+    sha256: str
+    """Of the file."""
+    owner: str | None
+    """Who owns the file; None where nobody knows the user."""
+    at: AwareDatetime
+    changed: tuple[str, ...]
+    """The keys under ``stations:`` and ``recipes:`` that a reload changed."""
+    by: str | None
+    """Who asked for the reload; None at the start."""
+
+
+class ConfigurationRefused(Part):
+    """A reload changed nothing: the file is wrong, or what changed needs a restart."""
+
+    file: str
+    mistakes: tuple[str, ...]
+    by: str
+
+
+class EvidenceLost(Part):
+    """Pictures that a result names do not exist: the disk did not take them."""
+
+    result_id: str
+    pictures: tuple[Literal["raw", "drawn", "map"], ...]
+    why: str
+
+
+class EvidenceResumed(Part):
+    """Pictures are stored again."""
+
+    dropped: int
+    """Results since the start that should have pictures and have none."""
+
+
+class EvidenceStopped(Part):
+    """No pictures are stored, results go on without: the disk is full, read-only, slow or broken."""
+
+    why: str
+
+
+class LineStop(Part):
+    """So many parts in a row were not OK that the line should stop."""
+
+    decision: Decision
+    """Of the last one."""
+
+
+class ModelFailed(Part):
+    """A model cannot run; its stations stay UNDEFINED."""
+
+    model: str
+    code: ReasonCode
+    error: str
+
+
+class OutboxDamaged(Part):
+    """The database could not be read: streams are new, what was in it was not delivered."""
+
+    set_aside: str
+    """Its new name."""
+
+
+class OutboxFull(Part):
+    """Results are given up; ``gap`` says which."""
+
+    given_up: dict[Literal["OK", "NOK", "UNDEFINED", "event"], int]
+    """How many in the first transaction that had to."""
+
+
+class OutboxInMemory(Part):
+    """The disk is full, read-only or broken: results do not survive the process, streams are new."""
+
+    why: str
+
+
+class OutboxOnDisk(Part):
+    """Results survive again."""
+
+    rows: int
+    """What waits on the disk."""
+
+
+class RecipeSelected(Part):
+    """The station runs it from its next inspection on."""
+
+    recipe: str | None
+    """None: the settings under ``stations:``."""
+    before: str | None
+    by: str
+    """Who asked."""
+
+
+class ResultRefused(Part):
+    """The broker refused a result (access rights, size); it is kept aside."""
+
+    topic: str
+    stream_id: str
+    seq: int
+    """With the stream: which number will not come, unless it is tried again."""
+    code: int
+    """MQTT 5 reason code."""
+    reason: str
+
+
+class ShiftEnded(ShiftCounts):
+    """A station's shift is over; each result is in exactly one. Times with no result have zeros."""
+
+    until: AwareDatetime
+    """When it ended."""
+
+
+class StreamsRenewed(Part):
+    """Numbers that were given may be forgotten, so no stream goes on: the last results may be lost."""
+
+    why: str
+
+
+class ThresholdChanged(Part):
+    """The station judges by it from its next inspection on."""
+
+    rule: str | None
+    """Whose ``min_score``; None: the anomaly threshold."""
+    value: float
+    before: float | None
+    """None: the model's own."""
+    by: str
+    """Who asked."""
+
+
+class ThresholdDropped(Part):
+    """It was set by command for what the configuration does not have any more."""
+
+    rule: str | None
+    """None: the anomaly threshold."""
+    value: float
+
+
+KINDS: MappingProxyType[str, type[Part]] = MappingProxyType(
+    {
+        "camera": CameraChanged,
+        "certificate_expires": CertificateExpires,
+        "choices_damaged": ChoicesDamaged,
+        "client_id_taken_over": ClientIdTakenOver,
+        "configuration_loaded": ConfigurationLoaded,
+        "configuration_refused": ConfigurationRefused,
+        "evidence_lost": EvidenceLost,
+        "evidence_resumed": EvidenceResumed,
+        "evidence_stopped": EvidenceStopped,
+        "line_stop": LineStop,
+        "model_failed": ModelFailed,
+        "outbox_damaged": OutboxDamaged,
+        "outbox_full": OutboxFull,
+        "outbox_in_memory": OutboxInMemory,
+        "outbox_on_disk": OutboxOnDisk,
+        "recipe_selected": RecipeSelected,
+        "result_refused": ResultRefused,
+        "shift_ended": ShiftEnded,
+        "streams_renewed": StreamsRenewed,
+        "threshold_changed": ThresholdChanged,
+        "threshold_dropped": ThresholdDropped,
+    }
+)
+"""Whoever adds an ``event(`` adds its kind here; readers ignore kinds that they do not know."""

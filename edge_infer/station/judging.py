@@ -1,0 +1,43 @@
+"""From a frame to what was found in it, and from that to a verdict, all by one setup."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from edge_infer.decoders.anomaly import at_threshold
+from edge_infer.errors import EdgeInferError
+from edge_infer.frame import Frame
+from edge_infer.network import Inference, Network
+from edge_infer.rules.decision import Judge, Verdict
+from edge_infer.station.inspection import Unusable
+from edge_infer.station.setup import Setup
+
+
+def look(frame: Frame, setup: Setup, network: Network) -> Inference | Unusable:
+    """What the network finds in the station's region, by the station's own threshold where it has one."""
+    settings = setup.settings
+    try:
+        view = settings.view(frame.width, frame.height, setup.lens)
+    except EdgeInferError as error:
+        return Unusable("rule_not_evaluable", str(error))
+    try:
+        inference = network.look(frame.pixels, view)
+    except EdgeInferError as error:
+        return Unusable("backend_failed", str(error))
+    anomaly = inference.findings.anomaly
+    if anomaly is None or settings.anomaly_threshold is None:
+        return inference
+    judged = replace(inference.findings, anomaly=at_threshold(anomaly, settings.anomaly_threshold))
+    return replace(inference, findings=judged)
+
+
+def decide(judge: Judge, outcome: Inference | Unusable | None, frame: Frame | None) -> Verdict:
+    """Of an inspection that is answered."""
+    if isinstance(outcome, Unusable):
+        # a file name may hold bytes that are no text
+        return judge.undefined(outcome.code, outcome.text.encode(errors="backslashreplace").decode())
+    if outcome is None or frame is None:
+        raise AssertionError("only an answered inspection is published")
+    return judge.judge(
+        outcome.findings, width=frame.width, height=frame.height, time_s=frame.time_s, seen=outcome.seen
+    )

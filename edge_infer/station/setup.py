@@ -1,0 +1,73 @@
+"""Everything that an inspection is judged by, in one piece: a station swaps it whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from edge_infer.engine import Engine
+from edge_infer.errors import EdgeInferError
+from edge_infer.lens import Lens, load_lens
+from edge_infer.rules.decision import Judge
+from edge_infer.rules.line_stop import LineStopCounter
+from edge_infer.rules.publish import PublishPolicy
+from edge_infer.station.identity import Identity
+from edge_infer.station.inspection import Unusable
+from edge_infer.station.settings import StationSettings
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Memory:
+    """What rules and publishing remember of the inspections before."""
+
+    judge: Judge
+    policy: PublishPolicy
+    line_stop: LineStopCounter | None
+
+    @classmethod
+    def of(cls, settings: StationSettings) -> Memory:
+        """That remembers nothing yet."""
+        return cls(
+            Judge(settings.rules, settings.confirm, settings.hold_s),
+            PublishPolicy(settings.publish),
+            LineStopCounter(settings.line_stop) if settings.line_stop else None,
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Setup:
+    """An inspection belongs to one from when it is asked, or its frame is taken, until its result.
+
+    One station's: stations do not share a memory.
+    """
+
+    settings: StationSettings
+    identity: Identity
+    """What its results say of where they come from."""
+    engine: Engine | None
+    """None where nothing can be judged."""
+    failed: Unusable | None
+    """Why there is no engine."""
+    lens: Lens | None
+    """Makes the network's picture straight."""
+    memory: Memory
+
+    @classmethod
+    def new(
+        cls,
+        settings: StationSettings,
+        identity: Identity,
+        engine: Engine | None,
+        failed: Unusable | None = None,
+    ) -> Setup:
+        """With a memory that starts anew; a calibration that cannot be used is why it fails."""
+        lens = None
+        if settings.undistort is not None and failed is None:
+            try:
+                lens = load_lens(settings.undistort)
+            except EdgeInferError as error:
+                engine, failed = None, Unusable("rule_not_evaluable", str(error))
+        return cls(settings, identity, engine, failed, lens, Memory.of(settings))
+
+    def told_as(self, identity: Identity) -> Setup:
+        """Judges as before, memory included; only what results say of it differs."""
+        return replace(self, identity=identity)

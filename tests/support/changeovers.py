@@ -1,0 +1,128 @@
+"""Real networks, stations and a changeover of a site on disk, without cameras and a broker."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from edge_infer.changeover import Changeover
+from edge_infer.config.site import load_site
+from edge_infer.engines import Engines
+from edge_infer.frame import Frame
+from edge_infer.result import Result
+from edge_infer.sdnotify import Notifier
+from edge_infer.station.station import Station
+from tests.support.heat import heat
+
+BOTTLES = Path(str(files("edge_infer.bundled").joinpath("bottles")))
+HAS_CAP: dict[str, Any] = {"name": "has-cap", "count": {"labels": ["cap"], "min_score": 0.5, "at_least": 1}}
+NO_BOTTLE: dict[str, Any] = {"name": "no-bottle", "count": {"labels": ["bottle"], "at_most": 0}}
+
+
+def site_data(**more: Any) -> dict[str, Any]:
+    """Two stations with the bundled network, one that finds anomalies, and recipes."""
+    data: dict[str, Any] = {
+        "format": 1,
+        "site": "plant1",
+        "line": "l3",
+        "device": "ipc7",
+        "mqtt": {"host": "127.0.0.1"},
+        "cameras": {"scene": {"type": "synthetic", "fps": 20}},
+        "models": {
+            "bottles": {"path": str(BOTTLES)},
+            "again": {"path": str(BOTTLES), "backend": {"type": "openvino"}},
+            "heat": {"path": "heat.onnx"},
+        },
+        "stations": {
+            "cap": {"camera": "scene", "model": "bottles", "rules": [HAS_CAP], "confirm": {"k": 1, "n": 1}},
+            "other": {"camera": "scene", "model": "bottles", "rules": [HAS_CAP]},
+            "film": {"camera": "scene", "model": "heat"},
+        },
+        "recipes": {
+            "small": {"cap": {"rules": [NO_BOTTLE]}, "other": {"rules": [NO_BOTTLE]}},
+            "large": {"cap": {"model": "again", "confirm": {"k": 2, "n": 2}}},
+        },
+    }
+    return data | more
+
+
+def write(folder: Path, data: Mapping[str, Any]) -> Path:
+    """The YAML file and the network that it names beside the bundled one."""
+    folder.mkdir(exist_ok=True)
+    if not (folder / "heat.onnx").exists():
+        heat(folder / "heat.onnx")
+    path = folder / "site.yaml"
+    path.write_text(yaml.safe_dump(dict(data), sort_keys=False))
+    return path
+
+
+class Rig:
+    """Also what its stations hand on to."""
+
+    def __init__(self, path: Path, state_dir: Path, *, live: Collection[str] = ()) -> None:
+        """``live``: the stations that look at the newest frame; the others miss none."""
+        self.path = path
+        self.results: dict[str, list[Result]] = defaultdict(list)
+        self.events: list[tuple[str, str | None, dict[str, Any]]] = []
+        site = load_site(path)
+        self.engines = Engines()
+        assert self.engines.open(site, Notifier({}), self.event, lambda: False)
+        self.changeover = Changeover(site, self.engines, state_dir, self.event, boot_id="boot")
+        self.stations: dict[str, Station] = {}
+        for name in site.stations:
+            setup = self.changeover.setup(name)
+            self.stations[name] = Station(setup, self, recorded=name not in live, max_age_s=1)
+            self.stations[name].start()
+            self.changeover.run(self.stations[name])
+        self.engines.start()
+
+    def see(self, frame: Frame, *stations: str) -> None:
+        """All stations, or these, judge it."""
+        for name in stations or self.stations:
+            self.stations[name].offer(frame)
+            self.stations[name].end_recording()
+
+    def last(self, station: str) -> Result:
+        """The station's newest result."""
+        return self.results[station][-1]
+
+    def kinds(self) -> list[str]:
+        """Of the events so far."""
+        return [kind for kind, _, _ in self.events]
+
+    def close(self) -> None:
+        """Ends the threads."""
+        for station in self.stations.values():
+            station.stop()
+        assert self.engines.stop(10) == []
+
+    def publish(self, result: Result, _frame: object, _findings: object, _settings: object) -> None:
+        self.results[result.station].append(result)
+
+    def decide(self, result: Result) -> None:
+        pass
+
+    def line_stop(self, station: str, decision: object) -> None:
+        pass
+
+    def accept(self, station: str, trigger: object) -> None:
+        pass
+
+    def event(self, kind: str, data: Mapping[str, Any], station: str | None = None) -> None:
+        self.events.append((kind, station, dict(data)))
+
+
+@contextmanager
+def running(path: Path, state_dir: Path, *, live: Collection[str] = ()) -> Iterator[Rig]:
+    """From the start to the end of a service, as far as changes of what it runs go."""
+    rig = Rig(path, state_dir, live=live)
+    try:
+        yield rig
+    finally:
+        rig.close()
