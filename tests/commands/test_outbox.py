@@ -287,6 +287,14 @@ def test_purge_takes_only_what_is_named(run: Run, outbox: Outbox) -> None:
     assert told(rows, "purged") == [1]
 
 
+@pytest.mark.parametrize("verb", ["show", "retry", "purge", "export"])
+def test_a_station_that_nobody_knows_is_no_empty_answer(run: Run, outbox: Outbox, verb: str) -> None:
+    put_all(outbox, [result("removed")])
+    code, out, err = run(verb, "--station", "capp")
+    assert (code, out) == (1, "")
+    assert "known are: cap, removed" in err
+
+
 def test_purge_asks_and_without_a_terminal_needs_yes(run: Run, outbox: Outbox) -> None:
     put_all(outbox, [result()])
     code, out, err = run("purge")
