@@ -19,6 +19,7 @@ import pytest
 
 from edge_infer import cli
 from edge_infer.outbox import Outbox, Row
+from edge_infer.outbox.visit import visiting
 from edge_infer.result import Result
 from tests.support.filesystems import tmpfs
 from tests.support.outboxes import Reader, numbers, opened, put_all
@@ -215,6 +216,18 @@ def test_a_service_that_writes_is_not_disturbed_by_lookers(run: Run, outbox: Out
     assert outbox.flush(5)
     assert [final.seq for final in committed] == list(range(1, len(committed) + 1))
     assert not outbox.stats.in_memory
+
+
+def test_a_reader_that_stands_still_does_not_let_the_log_grow(outbox: Outbox, state: Path) -> None:
+    put_all(outbox, [result() for _ in range(500)])
+    with visiting(state / "outbox.db") as visit:
+        messages = visit.messages(waiting=True, refused=True, station=None)
+        assert next(messages).row.seq == 1
+        # 12 MB
+        for _ in range(6):
+            put_all(outbox, [result() for _ in range(1000)])
+        assert (state / "outbox.db-wal").stat().st_size < 7_000_000
+        assert [one.row.seq for one in messages] == list(range(2, 6501))
 
 
 # -- retry
