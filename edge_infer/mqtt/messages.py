@@ -8,11 +8,9 @@ from datetime import datetime
 
 from edge_infer.messages.event import SCHEMA as EVENT_SCHEMA
 from edge_infer.messages.gap import SCHEMA as GAP_SCHEMA
+from edge_infer.messages.topics import JSON
 from edge_infer.outbox import Row
 from edge_infer.result import SCHEMA, Part
-
-JSON = "application/json"
-TEXT = "text/plain"
 
 _HEADROOM = 64
 """Bytes that a packet costs beside its strings."""
