@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from edge_infer.changeover.choices import Choice
+from edge_infer.changeover.choices import NAME, Choice
 from edge_infer.config.consistency import drops_all_below
 from edge_infer.config.site import Site
 from edge_infer.engines import Engines
@@ -37,7 +37,8 @@ def settings_in_force(site: Site, station: str, choice: Choice) -> StationSettin
     if choice.unknown:
         return Unusable(
             "rule_not_evaluable",
-            "which recipe was selected is not known any more, its file could not be read; select one",
+            f"which recipe was selected is not known any more: {NAME} could not be read; select one, "
+            f"or delete {NAME} in the state folder and restart",
         )
     written = _written(site, station, choice.recipe)
     if written is None:

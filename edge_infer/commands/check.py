@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -102,7 +102,13 @@ def _tell(mistakes: Sequence[Mistake], level: Level, *, as_json: bool) -> None:
 
 
 def _summary(site: Site, *, verified: bool) -> str:
-    rooms = {"station": site.stations, "camera": site.cameras, "model": site.models}
+    rooms: dict[str, Collection[str]] = {
+        "station": site.stations,
+        "camera": site.cameras,
+        "model": site.models,
+    }
+    if site.recipes:
+        rooms["recipe"] = site.recipes
     parts = [
         f"{len(names)} {word}{'s' if len(names) != 1 else ''} ({', '.join(names)})"
         for word, names in rooms.items()

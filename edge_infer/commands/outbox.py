@@ -59,7 +59,7 @@ def show(config: Path, *, waiting: bool, refused: bool, station: str | None, as_
     from edge_infer.outbox.visit import in_use, visiting
 
     forgive_encoding()
-    database = _database(config)
+    database = _database(config, station)
     with visiting(database) as visit:
         if waiting or refused:
             for message in visit.messages(waiting=waiting, refused=refused, station=station):
@@ -88,12 +88,13 @@ def retry(config: Path, *, station: str | None, timeout: float, as_json: bool) -
     from edge_infer.outbox.ask import carry_out
 
     answer = carry_out(
-        _database(config), "retry", station=station, refused=True, waiting=False, timeout_s=timeout
+        _database(config, station), "retry", station=station, refused=True, waiting=False, timeout_s=timeout
     )
     if as_json:
         click.echo(json.dumps({"retried": answer.done, "byService": answer.by_service}))
     else:
-        click.echo(f"{_messages(answer.done)} wait again{_whose(answer.by_service)}")
+        waits = "waits" if answer.done == 1 else "wait"
+        click.echo(f"{_messages(answer.done)} {waits} again{_whose(answer.by_service)}")
     return 0
 
 
@@ -124,7 +125,7 @@ def purge(
 
     if not waiting and not refused:
         waiting = refused = True
-    database = _database(config)
+    database = _database(config, station)
     if not yes:
         with visiting(database) as visit:
             overview = visit.overview()
@@ -185,7 +186,7 @@ def export(
     if not waiting and not refused:
         waiting = refused = True
     count, trouble = 0, None
-    with visiting(database or _database(config)) as visit, _output(out) as file:
+    with visiting(database or _database(config, station)) as visit, _output(out) as file:
         try:
             for message in visit.messages(waiting=waiting, refused=refused, station=station):
                 file.write(json.dumps(_exported(message), ensure_ascii=False) + "\n")
@@ -200,11 +201,22 @@ def export(
     return 0
 
 
-def _database(config: Path) -> Path:
+def _database(config: Path, station: str | None) -> Path:
+    """OutboxError also where neither the site nor the queue knows that station."""
     from edge_infer.config.site import load_site
-    from edge_infer.outbox.visit import database_in
+    from edge_infer.outbox.visit import database_in, visiting
 
-    return database_in(load_site(config).state_dir or state_dir())
+    site = load_site(config)
+    database = database_in(site.state_dir or state_dir())
+    if station is not None and station not in site.stations:
+        with visiting(database) as visit:
+            there = {one.station for one in visit.overview().stations if one.station}
+        if station not in there:
+            raise OutboxError(
+                f"there is no station {station}",
+                hint=f"known are: {', '.join(sorted({*site.stations, *there}))}",
+            )
+    return database
 
 
 @contextmanager

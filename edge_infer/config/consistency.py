@@ -10,6 +10,7 @@ from edge_infer.config.pieces import Pieces
 from edge_infer.config.recipes import Place, written
 from edge_infer.errors import EdgeInferError
 from edge_infer.model.card import ModelCard
+from edge_infer.mqtt.reply_space import RESPONSES
 from edge_infer.rules.zone import Zone
 from edge_infer.sources import SourceSettings
 from edge_infer.station import StationSettings
@@ -172,6 +173,18 @@ def _check_topics(pieces: Pieces) -> None:
         pieces.warn(
             ("mqtt", "topic_prefix"), "without {device} a second device would publish on the same topics"
         )
+    if "cmd" in pieces.names("stations"):
+        # whoever may command the device could write its results
+        pieces.wrong(
+            ("stations", "cmd"), "its topics would be those of commands; choose another name", key=True
+        )
+    if pieces.mqtt is not None:
+        levels = {key: pieces.text((key,)) or "-" for key in ("site", "line", "device")}
+        if f"{pieces.mqtt.prefix(**levels)}/".startswith(RESPONSES):
+            pieces.wrong(
+                ("site",) if levels["site"] == "rsp" else ("mqtt", "topic_prefix"),
+                f"everything would be published below {RESPONSES}, where every device may answer commands",
+            )
 
 
 def _warn_of_unused(pieces: Pieces) -> None:

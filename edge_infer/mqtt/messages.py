@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from edge_infer.messages.event import SCHEMA as EVENT_SCHEMA
 from edge_infer.messages.gap import SCHEMA as GAP_SCHEMA
+from edge_infer.messages.topics import JSON
 from edge_infer.outbox import Row
 from edge_infer.result import SCHEMA, Part
-
-JSON = "application/json"
-TEXT = "text/plain"
 
 _HEADROOM = 64
 """Bytes that a packet costs beside its strings."""
@@ -82,20 +77,8 @@ def of_row(row: Row) -> Publication:
     return Publication(row.topic, row.payload, user=tuple(user))
 
 
-def encode(value: Mapping[str, Any] | Part) -> bytes:
+def encode(value: Part) -> bytes:
     """JSON as UTF-8, whatever the text; numbers that are not finite become null."""
-    if isinstance(value, Part):
-        value = value.model_dump(by_alias=True, mode="json")
-    return json.dumps(_finite(value), ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode(
-        errors="replace"
-    )
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {key: _finite(one) for key, one in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [_finite(one) for one in value]
-    return value
+    told = value.model_dump(by_alias=True, mode="json")
+    text = json.dumps(told, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.encode(errors="replace")

@@ -17,10 +17,11 @@ from edge_infer.messages.info import SCHEMA as INFO_SCHEMA
 from edge_infer.messages.info import InfoMessage
 from edge_infer.messages.stats import SCHEMA as STATS_SCHEMA
 from edge_infer.messages.stats import StatsMessage
+from edge_infer.messages.topics import TEXT
 from edge_infer.mqtt.identity import default_client_id
 from edge_infer.mqtt.images import Images
 from edge_infer.mqtt.inbox import Inbox
-from edge_infer.mqtt.messages import TEXT, Message, Publication, encode
+from edge_infer.mqtt.messages import Message, Publication, encode
 from edge_infer.mqtt.presence import Presence
 from edge_infer.mqtt.pump import Pump
 from edge_infer.mqtt.reply_space import RESPONSES, answerable

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from edge_infer import clock
-from edge_infer.mqtt.messages import JSON, Publication
+from edge_infer.messages.topics import JSON
+from edge_infer.mqtt.messages import Publication
 
 User = tuple[tuple[str, str], ...]
 

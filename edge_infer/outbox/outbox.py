@@ -176,7 +176,7 @@ class Outbox:
     def disconnected(self, *, broken: bool) -> None:
         """What was taken and is not done with waits again.
 
-        ``broken``: nobody knows why, so the broker may have died: what it acknowledged in the last second is
+        ``broken``: nobody knows why, so the broker may have died: what it acknowledged a moment ago is
         sent again.
         """
         self._ready.disconnected(broken=broken)

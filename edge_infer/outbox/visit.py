@@ -7,10 +7,11 @@ import os
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from edge_infer.errors import OutboxError
@@ -19,6 +20,8 @@ from edge_infer.outbox.row import GapKey, Range, Row
 from edge_infer.outbox.store import as_row
 from edge_infer.outbox.tables import VERSION
 
+CHUNK = 200
+"""Messages read at once."""
 _WAIT_S = 5.0
 
 
@@ -104,23 +107,38 @@ class Visit:
         )
 
     def messages(self, *, waiting: bool, refused: bool, station: str | None) -> Iterator[Message]:
-        """In the order in which they would be sent, those that wait first; one snapshot."""
-        with self._explained():
-            self._db.execute("BEGIN")
+        """In the order in which they would be sent, those that wait first; what is gone when its turn comes
+        is not among them.
+        """
+        # some at a time: a reader that stands still (| less) must not keep the log from being written back
+        if waiting:
+            for record in self._some_at_a_time(
+                "SELECT * FROM outbox WHERE id > ?1 AND (?2 IS NULL OR station = ?2) ORDER BY id LIMIT ?3",
+                station,
+            ):
+                yield Message(as_row(record, "disk"))
+        if refused:
+            for record in self._some_at_a_time(
+                "SELECT * FROM dead WHERE id > ?1 AND (?2 IS NULL OR station = ?2) ORDER BY id LIMIT ?3",
+                station,
+            ):
+                yield Message(as_row(record, "disk"), Refusal(*record[9:12]))
+
+    def _some_at_a_time(self, query: str, station: str | None) -> Iterator[Sequence[Any]]:
+        after, limit = 0, CHUNK
+        while True:
             try:
-                if waiting:
-                    for record in self._db.execute(
-                        "SELECT * FROM outbox WHERE ?1 IS NULL OR station = ?1 ORDER BY id", (station,)
-                    ):
-                        yield Message(as_row(record, "disk"))
-                if refused:
-                    for record in self._db.execute(
-                        "SELECT * FROM dead WHERE ?1 IS NULL OR station = ?1 ORDER BY id", (station,)
-                    ):
-                        yield Message(as_row(record, "disk"), Refusal(*record[9:12]))
-            finally:
-                if self._db.in_transaction:
-                    self._db.execute("ROLLBACK")
+                records = self._db.execute(query, (after, station, limit)).fetchall()
+            except sqlite3.Error as error:
+                if limit == 1:
+                    raise cannot_use(self._database, error) from error
+                # what lies before the damage can be read
+                limit = 1
+                continue
+            yield from records
+            if len(records) < limit:
+                return
+            after = records[-1][0]
 
     @contextmanager
     def _explained(self) -> Iterator[None]:

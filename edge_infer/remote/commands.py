@@ -36,6 +36,8 @@ QUEUES: dict[Work, int] = {"parts": 256, "changes": 16, "pictures": 4, "question
 """Requests of each kind that may wait; the next one is told `busy`."""
 PARTS_PER_MINUTE = 12_000
 """No inspection line is as fast; a flood is."""
+REFUSALS_PER_MINUTE = 600
+"""Answered ones, all verbs and requesters together: answers pass results, and must not hold them up."""
 TOLD = 200
 """Characters of a text in the audit."""
 CLOSE_S = 0.3
@@ -92,9 +94,9 @@ class Commands:
             elif not self._lanes[VERBS[verb].work].put(partial(self._work, command)):
                 raise _busy()
         except RefusedError as error:
-            self._answer(
-                command or Command(verb, station, message, read_envelope(message.payload)), error.answer
-            )
+            unread = Command(verb, station, message, read_envelope(message.payload))
+            silent = not self._rates.allows("refusals", "", REFUSALS_PER_MINUTE, time.monotonic())
+            self._answer(command or unread, error.answer, silent=silent)
 
     def _admit(self, command: Command) -> None:
         topic = command.response_topic
@@ -158,7 +160,7 @@ class Commands:
         text = "it came before and was interrupted: whether it was carried out is not known"
         self._answer(command, answer or Answer("error", "interrupted", text), dup=True)
 
-    def _answer(self, command: Command, answer: Answer, *, dup: bool = False) -> None:
+    def _answer(self, command: Command, answer: Answer, *, dup: bool = False, silent: bool = False) -> None:
         self._audit.note(
             command.message.topic,
             answer.status,
@@ -173,7 +175,7 @@ class Commands:
             },
         )
         topic = command.response_topic
-        if topic is None or not answerable(topic):
+        if topic is None or silent or not answerable(topic):
             return
         reply = Reply(
             status=answer.status,

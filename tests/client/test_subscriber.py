@@ -195,6 +195,26 @@ def test_nothing_is_lost_while_the_broker_dies_and_comes_back(tmp_path: Path) ->
         assert subscriber.missing() == []
 
 
+def test_what_a_dead_connection_brought_is_not_acknowledged_on_the_next_one(tmp_path: Path) -> None:
+    # a broker that forgets everything counts its messages from one again
+    with Mosquitto(tmp_path / "mosquitto") as broker, listening(broker) as subscriber:
+        with foreign_publisher(broker) as foreign:
+            foreign.result(1)
+            in_hand = subscriber.next(10)
+            assert isinstance(in_hand, Result)
+        broker.kill()
+        until(lambda: not subscriber.connected)
+        broker.start()
+        until(lambda: subscriber.connected)
+        with foreign_publisher(broker) as foreign:
+            foreign.result(2)
+        until(lambda: len(subscriber._session._arrived) == 1)
+        subscriber.acknowledge()
+        subscriber.close()
+        with listening(broker) as again:
+            assert seqs(take(again, 1)) == [2]
+
+
 def test_a_gap_tells_that_a_missing_number_will_not_come(mosquitto: Mosquitto) -> None:
     with listening(mosquitto) as subscriber, foreign_publisher(mosquitto) as foreign:
         foreign.result(1)

@@ -47,7 +47,8 @@ def check(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
 def test_a_good_site_is_told_in_one_line(check: Check, tmp_path: Path) -> None:
     path = write_site(tmp_path)
     rooms = (
-        "4 stations (cap, part, asked, replay); 4 cameras (top, tape, usb, scene); 2 models (seals, plain)"
+        "4 stations (cap, part, asked, replay); 4 cameras (top, tape, usb, scene); 2 models (seals, plain); "
+        "1 recipe (night)"
     )
     assert check(path) == (0, f"{path}: ok: {rooms}\n", "")
 

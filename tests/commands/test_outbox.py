@@ -19,6 +19,7 @@ import pytest
 
 from edge_infer import cli
 from edge_infer.outbox import Outbox, Row
+from edge_infer.outbox.visit import visiting
 from edge_infer.result import Result
 from tests.support.filesystems import tmpfs
 from tests.support.outboxes import Reader, numbers, opened, put_all
@@ -217,6 +218,18 @@ def test_a_service_that_writes_is_not_disturbed_by_lookers(run: Run, outbox: Out
     assert not outbox.stats.in_memory
 
 
+def test_a_reader_that_stands_still_does_not_let_the_log_grow(outbox: Outbox, state: Path) -> None:
+    put_all(outbox, [result() for _ in range(500)])
+    with visiting(state / "outbox.db") as visit:
+        messages = visit.messages(waiting=True, refused=True, station=None)
+        assert next(messages).row.seq == 1
+        # 12 MB
+        for _ in range(6):
+            put_all(outbox, [result() for _ in range(1000)])
+        assert (state / "outbox.db-wal").stat().st_size < 7_000_000
+        assert [one.row.seq for one in messages] == list(range(2, 6501))
+
+
 # -- retry
 
 
@@ -285,6 +298,14 @@ def test_purge_takes_only_what_is_named(run: Run, outbox: Outbox) -> None:
     assert [(row.station, row.seq) for row in rows if row.kind == "result"] == [("cap", 2), ("x", 2)]
     assert [row.station for row in rows if row.kind == "gap"] == ["x"]
     assert told(rows, "purged") == [1]
+
+
+@pytest.mark.parametrize("verb", ["show", "retry", "purge", "export"])
+def test_a_station_that_nobody_knows_is_no_empty_answer(run: Run, outbox: Outbox, verb: str) -> None:
+    put_all(outbox, [result("removed")])
+    code, out, err = run(verb, "--station", "capp")
+    assert (code, out) == (1, "")
+    assert "known are: cap, removed" in err
 
 
 def test_purge_asks_and_without_a_terminal_needs_yes(run: Run, outbox: Outbox) -> None:

@@ -68,3 +68,17 @@ def test_a_classifier_needs_rules_and_does_not_say_where(folder: Path) -> None:
         assert f"rules[0].{key}: the model m judges the whole picture, it does not say where" in line
     (folder / "site.yaml").write_text(f"{SITE}    rules: [{{name: r, {COUNT}}}]\n")
     assert load_site(folder / "site.yaml").cards["m"].task == "classify"
+
+
+def test_an_anomaly_threshold_lies_on_the_normalised_score_and_needs_an_anomaly_model(folder: Path) -> None:
+    heat(folder / "m/m.onnx")
+    path = folder / "site.yaml"
+    path.write_text(f"{SITE}    anomaly_threshold: 0.7\n")
+    assert load_site(path).stations["s"].anomaly_threshold == 0.7
+    path.write_text(f"{SITE}    anomaly_threshold: 1.2\n")
+    with pytest.raises(ConfigError, match=r"anomaly_threshold: 1\.2: "):
+        load_site(path)
+    tasks.network(folder / "m/m.onnx", {"scores": np.zeros((1, 3), np.float32)}, last="Softmax")
+    path.write_text(f"{SITE}    anomaly_threshold: 0.7\n    rules: [{{name: r, {COUNT}}}]\n")
+    with pytest.raises(ConfigError, match="anomaly_threshold: the model m finds no anomalies"):
+        load_site(path)

@@ -64,3 +64,22 @@ def test_a_prefix_that_no_broker_takes_is_refused_at_its_key(
     assert (mistake.key, mistake.line, mistake.column) == ("mqtt.topic_prefix", 17, 17)
     assert words in mistake.message
     assert len(str(mistake)) < 300
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "where", "words"),
+    [
+        ("  replay:\n", "  cmd:\n", "stations.cmd", "those of commands"),
+        ("site: plant1", "site: rsp", "site", "vision/v1/rsp/"),
+        (WRITTEN, '"vision/v1/rsp/{device}"', "mqtt.topic_prefix", "vision/v1/rsp/"),
+    ],
+)
+def test_no_result_is_published_where_others_may_write(
+    tmp_path: Path, before: str, after: str, where: str, words: str
+) -> None:
+    assert GOOD.count(before) == 1
+    with pytest.raises(ConfigError) as caught:
+        load_site(write_site(tmp_path, GOOD.replace(before, after)))
+    (mistake,) = caught.value.mistakes
+    assert mistake.key == where
+    assert words in mistake.message

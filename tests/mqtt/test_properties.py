@@ -6,7 +6,8 @@ import pytest
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from edge_infer.mqtt.messages import JSON, TEXT, Publication
+from edge_infer.messages.topics import JSON, TEXT
+from edge_infer.mqtt.messages import Publication
 from edge_infer.mqtt.properties import PublishProperties
 
 LONG = "孔" * 5000

@@ -17,8 +17,9 @@ from typing import Any
 import pytest
 
 from edge_infer import clock
-from edge_infer.outbox import Outbox, Shifts, Tally
+from edge_infer.outbox import Outbox, Shifts, Tally, storage
 from edge_infer.outbox.shifts import DEFAULT
+from tests.support.filesystems import tmpfs
 from tests.support.outboxes import Reader, opened, put_all
 from tests.support.results import result
 
@@ -303,3 +304,40 @@ def test_counts_of_an_older_database_begin_a_shift(tmp_path: Path) -> None:
     counts = outbox.counts("cap")
     assert (counts.ok, counts.nok, counts.undefined, counts.shift.nok) == (5, 3, 1, 1)
     outbox.close(5)
+
+
+def test_a_shift_that_ended_while_the_disk_could_not_be_read_is_told_when_it_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(storage, "RETRY_S", 0.2)
+    wall = Wall(monkeypatch, "2026-07-01T11:00")
+    with tmpfs(tmp_path / "disk") as disk:
+        outbox = opened(disk.path / "outbox")
+        Follower(outbox, "cap").wait(1)
+        put_all(outbox, [result(), result()])
+        outbox.close(5)
+        disk.read_only()
+        wall.now = utc("2026-07-01T13:00")
+        again = opened(disk.path / "outbox")
+        follower = Follower(again, "cap")
+        follower.wait(1)
+        put_all(again, [result(), result(), result()])
+        reader = Reader(again)
+        disk.writable()
+        reader.alarm("outbox_on_disk")
+        put_all(again, [result()])
+        assert again.counts("cap").ok == 6
+        assert again.counts("cap").shift == Tally(ok=4, since=utc("2026-07-01T12:00"))
+        told = [one for one in ended(again) if "total" in one]
+        assert [(one["total"], one["until"]) for one in told] == [(2, "2026-07-01T12:00:00+00:00")]
+        again.close(5)
+        disk.read_only()
+        # and in the same shift both are one
+        third = opened(disk.path / "outbox")
+        Follower(third, "cap").wait(1)
+        put_all(third, [result()])
+        reader = Reader(third)
+        disk.writable()
+        reader.alarm("outbox_on_disk")
+        assert third.counts("cap").shift == Tally(ok=5, since=utc("2026-07-01T12:00"))
+        third.close(5)

@@ -39,18 +39,18 @@ class Held:
         self._release.set()
 
 
-def _wish(database: Path, *, until_s: float) -> None:
+def _wish(database: Path, *, last: int, until_s: float) -> None:
     with closing(sqlite3.connect(database, isolation_level=None)) as db:
         db.execute(
-            "INSERT INTO wish (verb, last, refused, waiting, until_s) VALUES ('purge', 1000, 1, 1, ?)",
-            (until_s,),
+            "INSERT INTO wish (verb, last, refused, waiting, until_s) VALUES ('purge', ?, 1, 1, ?)",
+            (last, until_s),
         )
 
 
 def test_a_wish_that_nobody_waits_for_any_more_is_not_carried_out(tmp_path: Path) -> None:
     outbox = opened(tmp_path)
     put_all(outbox, [result() for _ in range(3)])
-    _wish(tmp_path / "outbox.db", until_s=clock.now().timestamp() - 1)
+    _wish(tmp_path / "outbox.db", last=3, until_s=clock.now().timestamp() - 1)
     put_all(outbox, [result()])
     assert outbox.flush(5)
     assert numbers(Reader(outbox).deliver(4)) == [1, 2, 3, 4]
@@ -111,7 +111,7 @@ def test_a_wish_from_before_a_kill_is_carried_out_by_the_next_service(tmp_path: 
     outbox = opened(tmp_path)
     put_all(outbox, [result() for _ in range(3)])
     outbox.close(5)
-    _wish(tmp_path / "outbox.db", until_s=clock.now().timestamp() + 60)
+    _wish(tmp_path / "outbox.db", last=3, until_s=clock.now().timestamp() + 60)
     again = opened(tmp_path)
     assert again.flush(5)
     put_all(again, [result()])

@@ -18,6 +18,7 @@ import pytest
 from edge_infer import clock
 from edge_infer.errors import ConfigError, EdgeInferError, Mistake
 from edge_infer.messages.command import ACTUATING, AT_DEVICE, VERBS
+from edge_infer.remote import commands as module
 from edge_infer.remote.audit import COMMANDS, FOLDER, PARTS
 from edge_infer.remote.commands import QUEUES
 from edge_infer.remote.freshness import LONGEST_S
@@ -287,6 +288,18 @@ def test_who_asks_too_often_is_told_busy_and_others_are_not(mosquitto: Mosquitto
         for i in range(20):
             assert asker.ask("cap/start_single_job", {"partId": f"A-{i}"})["status"] == "ok"
         until(lambda: any(line["code"] == "rate_limit" for line in _audited(one)), "audited")
+
+
+def test_a_flood_of_refusals_is_not_answered_without_end_and_others_still_are(
+    mosquitto: Mosquitto, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "REFUSALS_PER_MINUTE", 20)
+    with subscribed(mosquitto, REPLIES) as subscriber, commanded(mosquitto, tmp_path):
+        for i in range(60):
+            topic = f"vision/v1/rsp/flood/{i}"
+            Asker(subscriber, answers=topic).send("ping", b"bad", response_topic=topic)
+        assert Asker(subscriber).ask("ping")["code"] == "pong"
+        assert len([one for one in subscriber.messages if "flood" in one.topic]) == 20
 
 
 def test_a_bug_in_a_verb_and_a_refusal_of_the_device_are_answered_and_end_nothing(

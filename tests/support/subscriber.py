@@ -51,7 +51,7 @@ class Subscriber:
         client_id: str = "",
         durable: bool = False,
         v5: bool = True,
-        ca: str | None = None,
+        tls: tuple[str, str, str] | None = None,
     ) -> None:
         self.messages: list[Received] = []
         self._changed = threading.Condition()
@@ -65,8 +65,8 @@ class Subscriber:
             clean_session=None if v5 else not durable,
         )
         self.client.username_pw_set(broker.user, broker.password)
-        if ca is not None:
-            self.client.tls_set(ca)
+        if tls is not None:
+            self.client.tls_set(*tls)
         self.client.reconnect_delay_set(1, 1)
         self.client.on_connect = self._on_connect
         self.client.on_subscribe = lambda *_: self._subscribed.set()
@@ -140,10 +140,10 @@ def subscribed(
     client_id: str = "",
     durable: bool = False,
     v5: bool = True,
-    ca: str | None = None,
+    tls: tuple[str, str, str] | None = None,
 ) -> Iterator[Subscriber]:
     """A subscriber that listens when the block starts."""
-    subscriber = Subscriber(broker, *topics, client_id=client_id, durable=durable, v5=v5, ca=ca)
+    subscriber = Subscriber(broker, *topics, client_id=client_id, durable=durable, v5=v5, tls=tls)
     try:
         yield subscriber
     finally:
