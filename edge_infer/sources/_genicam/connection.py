@@ -16,7 +16,7 @@ import numpy as np
 
 from edge_infer.errors import SourceBusyError, SourceError
 from edge_infer.sources._driver import Capture
-from edge_infer.sources._genicam.aravis import COMPLETE, STATUS, Camera, Found, Image, find
+from edge_infer.sources._genicam.aravis import COMPLETE, EMPTY, STATUS, Camera, Found, Image, find
 from edge_infer.sources._genicam.features import Features
 from edge_infer.sources._genicam.library import LIBRARY, AravisError, library
 from edge_infer.sources._genicam.pixel_formats import BY_NAME, BY_NUMBER, PixelFormat, to_bgr
@@ -73,6 +73,9 @@ class Connection:
             self._width, self._height = features.integer("Width"), features.integer("Height")
             self._check_format(features)
             self._start()
+        except AravisError as error:
+            self._camera.close()
+            raise SourceError(f"{self._label} broke off while it was set up: {error}", hint=_CABLE) from error
         except BaseException:
             self._camera.close()
             raise
@@ -90,8 +93,13 @@ class Connection:
         """See Driver. Of a camera that runs freely the newest; else each one, lost ones as damaged."""
         if self._ready:
             return self._ready.popleft()
+        if self._camera.is_lost:
+            raise SourceError(
+                f"{self._label} is lost: it no longer answers, or another host took control of it",
+                hint=_CABLE,
+            )
         if (first := self._camera.take(_POP_S)) is None:
-            self._check()
+            self._check_silence()
             return None
         self._came_s = time.monotonic()
         buffers = [first]
@@ -104,10 +112,12 @@ class Connection:
             del buffers[:-1]
         for buffer in buffers:
             try:
-                self._ready.extend(self._captures(self._camera.look(buffer)))
+                image = self._camera.look(buffer)
+                if image.status != EMPTY:
+                    self._ready.extend(self._captures(image))
             finally:
                 self._camera.give_back(buffer)
-        return self._ready.popleft()
+        return self._ready.popleft() if self._ready else None
 
     def close(self) -> None:
         """See Driver."""
@@ -184,15 +194,10 @@ class Connection:
 
     # -- pictures
 
-    def _check(self) -> None:
+    def _check_silence(self) -> None:
         if self._trigger is not None and (failure := self._trigger.failure) is not None:
             self._gone = True
             raise SourceError(f"{self._label} could not be triggered: {failure}", hint=_CABLE)
-        if self._camera.is_lost:
-            raise SourceError(
-                f"{self._label} is lost: it no longer answers, or another host took control of it",
-                hint=_CABLE,
-            )
         silent_s = time.monotonic() - self._came_s
         if not self._settings.waits and silent_s >= self._settings.read_timeout_s:
             self._gone = True
