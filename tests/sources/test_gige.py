@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psutil
@@ -22,6 +23,7 @@ from edge_infer.frame import Frame
 from edge_infer.settings import Secrets
 from edge_infer.sources import OnDemand, Source
 from edge_infer.sources._genicam.connection import Connection
+from edge_infer.sources._genicam.setup import set_up
 from edge_infer.sources.gige import Gige
 from tests.support.gige_camera import COLORS, GigeCamera, Stamp, read_stamp
 
@@ -479,6 +481,19 @@ def test_after_a_crash_the_camera_is_had_again_once_it_forgot() -> None:
         except SourceBusyError:
             assert attempt < 3
     assert time.monotonic() - started_s < 8
+
+
+def test_a_camera_that_still_sends_to_a_crashed_program_sends_to_us(
+    other: GigeCamera, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slowly(*arguments: Any, **options: Any) -> None:
+        time.sleep(0.3)  # the simulated camera begins to send a tenth of a second after it has an owner
+        set_up(*arguments, **options)
+
+    monkeypatch.setattr("edge_infer.sources._genicam.connection.set_up", slowly)
+    other.send_to_nobody()
+    with opened(address=OTHER) as source:
+        read(source)
 
 
 # -- settings
