@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -117,6 +118,18 @@ def test_a_camera_that_loses_its_power_is_one_undefined_then_verdicts_again(
     plain = [each.split()[0] for each in decisions(heard.messages("bad/result"))]
     assert plain == ["NOK", "UNDEFINED", "NOK"]
     assert states == ["connected", "lost", "connected"]
+
+
+def test_a_stop_does_not_wait_for_a_camera_that_hangs(tmp_path: Path, mosquitto: Mosquitto) -> None:
+    stations = {"cap": {"rules": [NO_BOTTLE], "publish": "change"}}
+    with GigeCamera("127.0.0.3", "T3") as camera:
+        with service(tmp_path, mosquitto, {"read_timeout_s": 0.5}, stations) as heard:
+            heard.wait(become("OK"), "cap/result")
+            camera.freeze()
+            heard.wait(become("OK", "UNDEFINED camera_lost"), "cap/result")
+            time.sleep(1.0)  # it is being opened again, which hangs, and let go, which hangs too
+            asked_s = time.monotonic()
+        assert time.monotonic() - asked_s < 5
 
 
 def connected(times: int) -> Callable[[Any], bool]:
