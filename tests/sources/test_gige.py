@@ -144,11 +144,10 @@ def test_a_slow_reader_sees_the_newest_frame_not_the_oldest() -> None:
 def test_a_driver_that_was_held_up_skips_what_piled_up_meanwhile() -> None:
     """Eight buffers lie in the library, the oldest first."""
     with closing(Connection(settings(frame_rate=20), "top")) as connection:
-        assert connection.capture() is not None
+        captures = (one for one in iter(connection.capture, connection) if one is not None)
+        next(captures)
         time.sleep(1.5)
-        held, late = connection.capture(), connection.capture()
-        assert held is not None
-        assert late is not None
+        held, late = next(captures), next(captures)
         # it lay there for a second, and says so
         assert held.time_s - read_stamp(held.pixels).time_s < 0.1
         assert time.monotonic() - read_stamp(late.pixels).time_s < 0.3
@@ -272,7 +271,7 @@ def test_a_picture_whose_first_packet_was_lost_has_no_time_of_an_older_one() -> 
         opened(address=OTHER, trigger="line", line="Line1") as source,
     ):
         for number in range(20):
-            line.lose(0.9 if number > 9 else 0)
+            line.lose(0.8 if number > 9 else 0)
             asked_s = time.monotonic()
             line.pulse()
             frame = source.read(5.0)

@@ -242,12 +242,11 @@ class Connection:
 
     def _time(self, image: Image | None) -> float:
         """When a picture's first packet arrived, on the monotonic clock; later than the one before it."""
-        now_s = time.monotonic()
         fired_s = self._trigger.fired() if self._trigger is not None else None
         if image is not None and image.wall_ns:
-            time_s = now_s - max(0.0, time.time() - image.wall_ns / 1e9)
+            time_s = on_monotonic_clock(image.wall_ns)
         else:
-            time_s = now_s if fired_s is None else fired_s
+            time_s = time.monotonic() if fired_s is None else fired_s
         self._last_s = max(time_s, self._last_s + 1e-6)
         return self._last_s
 
@@ -255,6 +254,15 @@ class Connection:
         self._incomplete += 1
         if self._incomplete == 1:
             log.warning("%s: a picture is damaged: %s; %s", self._label, why, _loss_advice(self._settings))
+
+
+def on_monotonic_clock(wall_ns: int) -> float:
+    """A past wall time, rather too late than too early: no picture may seem older than what asked for it."""
+    for _ in range(3):
+        asked_s, wall_s, told_s = time.monotonic(), time.time(), time.monotonic()
+        if told_s - asked_s < 0.001:
+            break
+    return told_s - max(0.0, wall_s - wall_ns / 1e9)
 
 
 class FrameIds:
