@@ -306,9 +306,9 @@ def test_no_incomplete_picture_is_trusted(caplog: pytest.LogCaptureFixture) -> N
         assert ids == sorted(set(ids))
     texts = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert len(texts) == 1, "one line, not one a picture"
-    assert texts[0].startswith(
-        f"camera top: {OTHER}: a picture is damaged: packets of it were lost on the way"
-    )
+    assert texts[0].startswith(f"camera top: {OTHER}: a picture is damaged: ")
+    # by the packets of the next picture, or by its silence
+    assert "packets of it were lost on the way" in texts[0] or "did not arrive in time" in texts[0]
 
 
 @pytest.mark.usefixtures("other")
