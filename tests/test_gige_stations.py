@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import cv2
 import yaml
 
 from tests.support.gige_camera import GigeCamera
@@ -19,11 +23,10 @@ from tests.test_run import ask
 CAMERA = {"type": "gige", "address": "127.0.0.3", "pixel_format": "Mono8", "width": 320, "height": 240}
 
 
-@contextmanager
-def service(
+def write_site(
     folder: Path, broker: Mosquitto, camera: dict[str, Any], stations: dict[str, dict[str, Any]]
-) -> Iterator[ForeignSubscriber]:
-    """What a subscriber hears of a service whose network finds nothing."""
+) -> Path:
+    """With a network that finds nothing."""
     write_model(folder / "model")
     (folder / "password").write_text("correct horse")
     data = {
@@ -37,6 +40,15 @@ def service(
     }  # fmt: skip
     path = folder / "site.yaml"
     path.write_text(yaml.safe_dump(data, sort_keys=False))
+    return path
+
+
+@contextmanager
+def service(
+    folder: Path, broker: Mosquitto, camera: dict[str, Any], stations: dict[str, dict[str, Any]]
+) -> Iterator[ForeignSubscriber]:
+    """What a subscriber hears of the service."""
+    path = write_site(folder, broker, camera, stations)
     subscriber = ForeignSubscriber(broker, "#")
     running = Running(path)
     try:
@@ -47,6 +59,28 @@ def service(
         subscriber.close()
 
 
+def test_grab_has_a_picture_taken_by_a_camera_that_waits_to_be_asked(
+    tmp_path: Path, mosquitto: Mosquitto
+) -> None:
+    stations = {"cap": {"rules": [NO_BOTTLE], "trigger": {"type": "mqtt"}}}
+    path = write_site(tmp_path, mosquitto, {"trigger": "software"}, stations)
+    with GigeCamera("127.0.0.3", "T3", "--grey", "140"):
+        grab = [
+            sys.executable,
+            "-m",
+            "edge_infer",
+            "grab",
+            str(path),
+            "cap",
+            "--out",
+            str(tmp_path / "cap.png"),
+        ]
+        subprocess.run(grab, check=True, timeout=30, capture_output=True)
+    picture = cv2.imread(str(tmp_path / "cap.png"))
+    assert picture is not None
+    assert (picture[1:] == 140).all()
+
+
 def decisions(messages: list[Arrived]) -> list[str]:
     """With the reason where there is no verdict."""
     told = [one.json for one in messages]
@@ -54,7 +88,12 @@ def decisions(messages: list[Arrived]) -> list[str]:
 
 
 def become(*wanted: str) -> Callable[[Any], bool]:
-    return lambda got: decisions(list(got)) == list(wanted)
+    def has_become(got: Any) -> bool:
+        told = decisions(list(got))
+        assert told == list(wanted)[: len(told)]
+        return told == list(wanted)
+
+    return has_become
 
 
 def test_a_camera_that_loses_its_power_is_one_undefined_then_verdicts_again(
@@ -80,6 +119,18 @@ def test_a_camera_that_loses_its_power_is_one_undefined_then_verdicts_again(
     plain = [each.split()[0] for each in decisions(heard.messages("bad/result"))]
     assert plain == ["NOK", "UNDEFINED", "NOK"]
     assert states == ["connected", "lost", "connected"]
+
+
+def test_a_stop_does_not_wait_for_a_camera_that_hangs(tmp_path: Path, mosquitto: Mosquitto) -> None:
+    stations = {"cap": {"rules": [NO_BOTTLE], "publish": "change"}}
+    with GigeCamera("127.0.0.3", "T3") as camera:
+        with service(tmp_path, mosquitto, {"read_timeout_s": 0.5}, stations) as heard:
+            heard.wait(become("OK"), "cap/result")
+            camera.freeze()
+            heard.wait(become("OK", "UNDEFINED camera_lost"), "cap/result")
+            time.sleep(1.0)  # it is being opened again, which hangs, and let go, which hangs too
+            asked_s = time.monotonic()
+        assert time.monotonic() - asked_s < 5
 
 
 def connected(times: int) -> Callable[[Any], bool]:

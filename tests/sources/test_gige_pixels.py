@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 
-from edge_infer.sources._genicam.connection import FrameIds
+from edge_infer.sources._genicam.connection import FrameIds, on_monotonic_clock
 from edge_infer.sources._genicam.pixel_formats import BY_NAME, to_bgr
 from tests.support.gige_camera import COLORS, encoded
 
@@ -56,6 +58,20 @@ def test_a_picture_has_memory_of_its_own(name: str) -> None:
     before = bgr.copy()
     data[:] = 0
     assert np.array_equal(bgr, before)
+
+
+def test_a_wall_time_is_not_put_too_early_when_the_thread_is_held_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A picture that looks older than the trigger which caused it would not answer it."""
+    wall = time.time
+
+    def held_up() -> float:
+        time.sleep(0.02)
+        return wall()
+
+    for clock in (wall, held_up):
+        monkeypatch.setattr(time, "time", clock)
+        true_s, wall_ns = time.monotonic(), time.time_ns()
+        assert true_s - 1e-4 < on_monotonic_clock(wall_ns) < true_s + 0.1
 
 
 @pytest.mark.parametrize(

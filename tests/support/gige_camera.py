@@ -83,6 +83,10 @@ class GigeCamera:
         """Of its packets of pictures, from now on."""
         self.tell("lose", share)
 
+    def send_to_nobody(self) -> None:
+        """It still sends to a program that is gone."""
+        self.tell("send")
+
     def freeze(self) -> None:
         """Nothing comes any more and nothing is answered: a pulled cable."""
         self._process.send_signal(signal.SIGSTOP)
@@ -145,6 +149,9 @@ def _serve(options: argparse.Namespace) -> None:
     for words in map(str.split, sys.stdin):
         if words[0] == "pulse":
             write(fake, 0x30C, 1)
+        elif words[0] == "send":
+            for register, value in ((0xD00, 9), (0xD18, 0x7F000001), (0x124, 1)):
+                write(fake, register, value)
         elif words[0] == "lose":
             _set_double(gobject, camera, b"gvsp-lost-ratio", float(words[1]))
         _say("done")

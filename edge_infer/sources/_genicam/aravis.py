@@ -6,6 +6,7 @@ import contextlib
 import ctypes as c
 import socket
 import threading
+import time
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,11 +16,10 @@ from edge_infer.sources._genicam.library import PTR, AravisError, library
 
 GVCP_PORT = 3956
 
-COMPLETE = 0
-"""The buffer status of a whole picture."""
+COMPLETE, EMPTY = 0, 1
+"""The buffer status of a whole picture, and of none: a stray packet."""
 STATUS = {
     -1: "unknown",
-    1: "nothing arrived",
     2: "the rest of it did not arrive in time",
     3: "packets of it were lost on the way",
     4: "packets of it were wrong",
@@ -29,6 +29,10 @@ STATUS = {
 }
 """Why a buffer is not a whole picture, by its status."""
 
+_SETTLE_S = 0.05
+_STREAMS = 4
+"""How often a stream is made that no stray packet reached; the last one without the raw socket."""
+_NO_RAW_SOCKET = 1
 _CACHE_OFF = 0
 _CONTINUOUS = 0
 _PACKET_SIZE_AS_SET = 0
@@ -185,12 +189,30 @@ class Camera:
             self.camera("gv_set_packet_size_adjustment", _PACKET_SIZE_AS_SET)
         self.camera("set_acquisition_mode", _CONTINUOUS)
         size = self.camera("get_payload")
-        self._stream = self.camera("create_stream", None, None)
-        if self.is_network:
-            self._lib.set_int(self._stream, "socket-buffer-size", socket_buffer)
+        self._stream = self._create_stream(socket_buffer)
         for _ in range(buffers):
             self.give_back(self._lib("arv_buffer_new_allocate", size))
         self.camera("start_acquisition")
+
+    def _create_stream(self, socket_buffer: int) -> int:
+        """One that no stray packet reached.
+
+        Its raw socket listens for a moment before the filter is set, and takes any packet of this network for
+        one of a picture: it makes pictures of them, and the camera's own may look late after their numbers.
+        """
+        for attempt in range(_STREAMS):
+            if attempt == _STREAMS - 1:
+                self.camera("gv_set_stream_options", _NO_RAW_SOCKET)
+            stream = int(self.camera("create_stream", None, None))
+            if not self.is_network:
+                break
+            self._lib.set_int(stream, "socket-buffer-size", socket_buffer)
+            time.sleep(_SETTLE_S)
+            if not self._lib("arv_stream_get_info_uint64_by_name", stream, b"n_received_packets"):
+                break
+            if attempt < _STREAMS - 1:
+                self._lib("g_object_unref", stream)
+        return stream
 
     def stop(self) -> None:
         """Send no more images, as far as it can be told."""

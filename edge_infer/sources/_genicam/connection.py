@@ -16,7 +16,7 @@ import numpy as np
 
 from edge_infer.errors import SourceBusyError, SourceError
 from edge_infer.sources._driver import Capture
-from edge_infer.sources._genicam.aravis import COMPLETE, STATUS, Camera, Found, Image, find
+from edge_infer.sources._genicam.aravis import COMPLETE, EMPTY, STATUS, Camera, Found, Image, find
 from edge_infer.sources._genicam.features import Features
 from edge_infer.sources._genicam.library import LIBRARY, AravisError, library
 from edge_infer.sources._genicam.pixel_formats import BY_NAME, BY_NUMBER, PixelFormat, to_bgr
@@ -73,6 +73,9 @@ class Connection:
             self._width, self._height = features.integer("Width"), features.integer("Height")
             self._check_format(features)
             self._start()
+        except AravisError as error:
+            self._camera.close()
+            raise SourceError(f"{self._label} broke off while it was set up: {error}", hint=_CABLE) from error
         except BaseException:
             self._camera.close()
             raise
@@ -90,8 +93,13 @@ class Connection:
         """See Driver. Of a camera that runs freely the newest; else each one, lost ones as damaged."""
         if self._ready:
             return self._ready.popleft()
+        if self._camera.is_lost:
+            raise SourceError(
+                f"{self._label} is lost: it no longer answers, or another host took control of it",
+                hint=_CABLE,
+            )
         if (first := self._camera.take(_POP_S)) is None:
-            self._check()
+            self._check_silence()
             return None
         self._came_s = time.monotonic()
         buffers = [first]
@@ -104,10 +112,12 @@ class Connection:
             del buffers[:-1]
         for buffer in buffers:
             try:
-                self._ready.extend(self._captures(self._camera.look(buffer)))
+                image = self._camera.look(buffer)
+                if image.status != EMPTY:
+                    self._ready.extend(self._captures(image))
             finally:
                 self._camera.give_back(buffer)
-        return self._ready.popleft()
+        return self._ready.popleft() if self._ready else None
 
     def close(self) -> None:
         """See Driver."""
@@ -184,15 +194,10 @@ class Connection:
 
     # -- pictures
 
-    def _check(self) -> None:
+    def _check_silence(self) -> None:
         if self._trigger is not None and (failure := self._trigger.failure) is not None:
             self._gone = True
             raise SourceError(f"{self._label} could not be triggered: {failure}", hint=_CABLE)
-        if self._camera.is_lost:
-            raise SourceError(
-                f"{self._label} is lost: it no longer answers, or another host took control of it",
-                hint=_CABLE,
-            )
         silent_s = time.monotonic() - self._came_s
         if not self._settings.waits and silent_s >= self._settings.read_timeout_s:
             self._gone = True
@@ -237,12 +242,11 @@ class Connection:
 
     def _time(self, image: Image | None) -> float:
         """When a picture's first packet arrived, on the monotonic clock; later than the one before it."""
-        now_s = time.monotonic()
         fired_s = self._trigger.fired() if self._trigger is not None else None
         if image is not None and image.wall_ns:
-            time_s = now_s - max(0.0, time.time() - image.wall_ns / 1e9)
+            time_s = on_monotonic_clock(image.wall_ns)
         else:
-            time_s = now_s if fired_s is None else fired_s
+            time_s = time.monotonic() if fired_s is None else fired_s
         self._last_s = max(time_s, self._last_s + 1e-6)
         return self._last_s
 
@@ -250,6 +254,15 @@ class Connection:
         self._incomplete += 1
         if self._incomplete == 1:
             log.warning("%s: a picture is damaged: %s; %s", self._label, why, _loss_advice(self._settings))
+
+
+def on_monotonic_clock(wall_ns: int) -> float:
+    """A past wall time, rather too late than too early: no picture may seem older than what asked for it."""
+    for _ in range(3):
+        asked_s, wall_s, told_s = time.monotonic(), time.time(), time.monotonic()
+        if told_s - asked_s < 0.001:
+            break
+    return told_s - max(0.0, wall_s - wall_ns / 1e9)
 
 
 class FrameIds:

@@ -14,16 +14,10 @@ LIBRARY = "libaravis-0.8.so.0"
 
 PTR = c.c_void_p
 STR = c.c_char_p
-_DEVICE_ERROR_TIMEOUT = 5
 
 
 class AravisError(Exception):
     """What the library says went wrong."""
-
-    def __init__(self, message: str, *, timeout: bool = False) -> None:
-        super().__init__(message)
-        self.timeout = timeout
-        """The camera did not answer."""
 
 
 class _GError(c.Structure):
@@ -96,6 +90,7 @@ _PLAIN: dict[str, tuple[Any, list[Any]]] = {
     "arv_buffer_set_system_timestamp": (None, [PTR, c.c_uint64]),
     "arv_camera_get_device": (PTR, [PTR]),
     "arv_camera_gv_set_packet_size_adjustment": (None, [PTR, c.c_int]),
+    "arv_camera_gv_set_stream_options": (None, [PTR, c.c_int]),
     "arv_camera_is_gv_device": (c.c_int, [PTR]),
     "arv_device_get_feature": (PTR, [PTR, STR]),
     "arv_device_get_feature_access_mode": (c.c_int, [PTR, STR]),
@@ -108,6 +103,7 @@ _PLAIN: dict[str, tuple[Any, list[Any]]] = {
     "arv_get_device_vendor": (STR, [c.c_uint]),
     "arv_get_n_devices": (c.c_uint, []),
     "arv_gv_device_is_controller": (c.c_int, [PTR]),
+    "arv_stream_get_info_uint64_by_name": (c.c_uint64, [PTR, STR]),
     "arv_stream_push_buffer": (None, [PTR, PTR]),
     "arv_stream_timeout_pop_buffer": (PTR, [PTR, c.c_uint64]),
     "arv_stream_try_pop_buffer": (PTR, [PTR]),
@@ -162,10 +158,9 @@ class Library:
         error = _GERROR()
         answer = function(*arguments, c.byref(error))
         if error:
-            text, code = error.contents.message.decode(errors="replace"), error.contents.code
+            text = error.contents.message.decode(errors="replace")
             self("g_error_free", error)
-            # codes below 100 may be of another domain; only the device's own time-out says "Timeout"
-            raise AravisError(text, timeout=code == _DEVICE_ERROR_TIMEOUT and "imeout" in text)
+            raise AravisError(text)
         return answer
 
     def set_int(self, instance: int, name: str, value: int) -> None:
