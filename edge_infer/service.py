@@ -62,7 +62,7 @@ class Service:
             prefix=site.topic_prefix,
             secrets=secrets,
             device=site.device,
-            boot_id=_boot_id(),
+            boot_id=clock.boot_id(),
             version=__version__,
         )
         self._recent = Recent(scenes="snapshot" in site.commands.allow)
@@ -88,7 +88,7 @@ class Service:
             cameras=self._cameras,
             tls=site.mqtt.tls,
             state_dir=state_dir,
-            boot_id=_boot_id(),
+            boot_id=clock.boot_id(),
         )
 
     def reload(self) -> None:
@@ -136,7 +136,9 @@ class Service:
     def _open(self) -> None:
         if not self._engines.open(self._site, self._notifier, self._publisher.event, lambda: self._stopping):
             return
-        changeover = Changeover(self._site, self._engines, self._state_dir, self._changed, boot_id=_boot_id())
+        changeover = Changeover(
+            self._site, self._engines, self._state_dir, self._changed, boot_id=clock.boot_id()
+        )
         self._changeover = changeover
         for name in self._site.stations:
             self._open_station(name, changeover)
@@ -161,7 +163,9 @@ class Service:
         self._publisher.event(kind, data, station)
         if self._changeover is not None:
             stations = list(self._stations.values())
-            self._publisher.info(info(self._changeover.site, stations, boot_id=_boot_id(), since=self._since))
+            self._publisher.info(
+                info(self._changeover.site, stations, boot_id=clock.boot_id(), since=self._since)
+            )
 
     def _open_station(self, name: str, changeover: Changeover) -> None:
         settings = self._site.stations[name]
@@ -187,7 +191,7 @@ class Service:
             recent=self._recent,
             prefix=self._site.topic_prefix,
             valid_s=self._site.mqtt.valid_s,
-            boot_id=_boot_id(),
+            boot_id=clock.boot_id(),
             version=__version__,
             started_at=self._since,
             started_s=self._started_s,
@@ -309,10 +313,3 @@ class Service:
         self._outbox.close(max(0.3, end_s - time.monotonic()))
         if self.left_behind:
             log.error("did not come back in time and left behind: %s", ", ".join(self.left_behind))
-
-
-def _boot_id() -> str:
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    except OSError:
-        return "unknown"

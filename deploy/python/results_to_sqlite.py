@@ -3,7 +3,8 @@
     pip install edge-infer
     python results_to_sqlite.py broker.plant1.example vision/v1/plant1/l3/ipc7 results.db --tls DIR
 
-DIR holds ca.crt, mes.crt and mes.key, made by `deploy/broker/make-broker reader mes`. Ends with Ctrl-C.
+DIR holds ca.crt, mes.crt and mes.key, made by `deploy/broker/make-broker reader FOLDER mes`.
+Ends with Ctrl-C.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ from edge_infer.errors import EdgeInferError
 if TYPE_CHECKING:
     from edge_infer.client import Broker, Message, Missing, Result, Subscriber
 
+NOTHING = "is a device running there, and may this user read its topics?"
 QUIET_S = 10.0
 """Without any message for so long something is probably wrong."""
 LATE_S = 2.0
@@ -55,7 +56,8 @@ def watch(
     """Show results, gaps, events and the state of devices as they come.
 
     CONFIG is a site's YAML: where its broker is and which device to watch. Ends with Ctrl-C and a summary;
-    exit 1 where a number is missing then: a result that never came and was not told as given up.
+    exit 1 where a number is missing then (a result that never came and was not told as given up), where there
+    is no connection then, or where nothing came at all.
     """
     logs.start(journal=False, level=30)
     if (access["cert"] is None) != (access["key"] is None):
@@ -89,6 +91,7 @@ class _Watcher:
         self._as_json = as_json
         self._began_s = time.monotonic()
         self._quiet = True
+        self._heard = False
         self._given_up = 0
         self._holes: dict[Missing, _Hole] = {}
         self._next_look_s = 0.0
@@ -97,12 +100,11 @@ class _Watcher:
         """Wait a moment for a message."""
         message = self._subscriber.next(0.2)
         if message is not None:
-            self._quiet = False
+            self._quiet, self._heard = False, True
             self._show(message)
         elif self._quiet and time.monotonic() > self._began_s + QUIET_S:
             self._quiet = False
-            where = "nothing comes: is a device running there, and may this user read its topics?"
-            click.echo(self._subscriber.trouble or where, err=True)
+            click.echo(self._subscriber.trouble or f"nothing comes: {NOTHING}", err=True)
         if self._subscriber.taken_over:
             raise EdgeInferError(
                 "another client has this identity at the broker and is thrown out, or throws us out",
@@ -111,7 +113,9 @@ class _Watcher:
         self._look_for_holes()
 
     def summary(self) -> None:
-        """EdgeInferError where numbers are missing."""
+        """EdgeInferError where numbers are missing, or where nobody can know whether any are."""
+        # what was shown last is handled, and counts
+        self._subscriber.acknowledge()
         counts, missing = self._subscriber.counts, self._subscriber.missing()
         absent = sum(one.last - one.first + 1 for one in missing)
         told = {
@@ -134,6 +138,15 @@ class _Watcher:
                 f"missing: {', '.join(f'{_place(one)} {_span(one.first, one.last)}' for one in missing)}",
                 hint="they are late or were lost at a broker; docs/subscribers.md says how to tell",
             )
+        if not self._subscriber.connected:
+            trouble = self._subscriber.trouble or "the broker has not answered yet"
+            raise EdgeInferError(
+                f"ended without a connection to the broker ({trouble})",
+                hint="what was published meanwhile was not seen",
+            )
+        if not self._heard:
+            # a device that is there has said its status, which the broker keeps
+            raise EdgeInferError("nothing came, not even the status of a device", hint=NOTHING)
 
     def _show(self, message: Message) -> None:
         from edge_infer.client import Event, Gap, Result, Status, Unreadable
@@ -237,7 +250,7 @@ def _from_config(path: Path, access: dict[str, Any]) -> tuple[Broker, list[str]]
         raise EdgeInferError(
             f"{path} has the device's own certificate: a broker that takes it for the client id would throw "
             "the running service out",
-            hint="watch as a reader: --cert and --key (deploy/broker/make-broker reader NAME makes them)",
+            hint="watch as a reader: --cert and --key (deploy/broker/make-broker reader makes them)",
         )
     password = None
     if mqtt.password is not None and access["user"] is None:

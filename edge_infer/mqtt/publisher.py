@@ -139,25 +139,25 @@ class Publisher:
         if left_s is None:
             return
         now_s = time.monotonic()
+        # inside the lock to the end: the writer's thread calls `last` meanwhile
         with self._lock:
             before = self._decided.get(station)
             new_inspection = before is None or before.result_id != result.result_id
             again = result.trigger.part_id is not None and new_inspection
             self._decided[station] = result
-            last_holds = self._last.get(station) == result.decision
-        self._states.put(
-            f"{self._prefix}/{station}/decision",
-            result.decision.encode(),
-            now_s=now_s,
-            valid_s=left_s,
-            renew_s=self._valid_s / 2,
-            content_type=TEXT,
-            again=again,
-        )
-        if last_holds:
-            self._states.extend(f"{self._prefix}/{station}/last", now_s=now_s, valid_s=left_s)
-        else:
-            self._states.expire(f"{self._prefix}/{station}/last")
+            self._states.put(
+                f"{self._prefix}/{station}/decision",
+                result.decision.encode(),
+                now_s=now_s,
+                valid_s=left_s,
+                renew_s=self._valid_s / 2,
+                content_type=TEXT,
+                again=again,
+            )
+            if self._last.get(station) == result.decision:
+                self._states.extend(f"{self._prefix}/{station}/last", now_s=now_s, valid_s=left_s)
+            else:
+                self._states.expire(f"{self._prefix}/{station}/last")
         self._wake.set()
 
     def last(self, station: str, result: Result) -> None:
@@ -165,20 +165,21 @@ class Publisher:
         left_s = self._left_s(result)
         if left_s is None:
             return
+        payload = result.as_json().encode()
         with self._lock:
             self._last[station] = result.decision
             newest = self._decided.get(station)
-        if newest is not None and newest.decision != result.decision:
-            # the disk was slow: what this says is over already
-            return
-        self._states.put(
-            f"{self._prefix}/{station}/last",
-            result.as_json().encode(),
-            now_s=time.monotonic(),
-            valid_s=left_s,
-            renew_s=self._valid_s / 2,
-            user=(("schema", SCHEMA), ("seq", str(result.seq)), ("streamId", result.stream_id)),
-        )
+            if newest is not None and newest.decision != result.decision:
+                # the disk was slow: what this says is over already
+                return
+            self._states.put(
+                f"{self._prefix}/{station}/last",
+                payload,
+                now_s=time.monotonic(),
+                valid_s=left_s,
+                renew_s=self._valid_s / 2,
+                user=(("schema", SCHEMA), ("seq", str(result.seq)), ("streamId", result.stream_id)),
+            )
         self._wake.set()
 
     def counts(self, station: str, counts: Counts) -> None:

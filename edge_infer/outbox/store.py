@@ -60,7 +60,7 @@ class Store:
             log = path.with_name(path.name + "-wal")
             logged = log.exists() and log.stat().st_size > 0
             # SQLite has read the log by now: so many frames of it
-            frames = _frames(db)
+            frames = wal.frames(db)
             prepare(db, version)
             store = cls(db, "disk")
             damaged = frames is not None and wal.damaged(log, frames)
@@ -251,10 +251,17 @@ class Store:
             self.refused -= self._db.execute("DELETE FROM dead WHERE id = ?", (record[0],)).rowcount
         return len(records), records[-1][0] if records else last
 
-    def dead(self, beyond: int = 0) -> list[Row]:
-        """Refused rows, newest first, without the ``beyond`` newest."""
-        records = self._db.execute("SELECT * FROM dead ORDER BY id DESC LIMIT -1 OFFSET ?", (beyond,))
-        return [as_row(record, self.place) for record in records]
+    def dead_beyond(self, max_rows: int, max_bytes: int) -> list[Row]:
+        """The oldest refused rows, without the newest that are within both bounds; no payloads."""
+        found: list[Row] = []
+        for *record, size in self._db.execute(
+            "SELECT id, kind, topic, x'', station, stream_id, seq, decision, created_s, length(payload)"
+            " FROM dead ORDER BY id DESC"
+        ):
+            max_rows, max_bytes = max_rows - 1, max_bytes - size
+            if max_rows < 0 or max_bytes < 0:
+                found.append(as_row(record, self.place))
+        return found
 
     def dead_between(self, after: int, last: int, station: str | None, limit: int) -> list[Row]:
         """Refused rows with ids above ``after`` and up to ``last``, oldest first; no payloads."""
@@ -374,14 +381,6 @@ class Store:
         for station, job_id, part_id, received_at in self._db.execute("SELECT * FROM open_trigger"):
             changes.opened.append(OpenTrigger(station, job_id, part_id, datetime.fromisoformat(received_at)))
         return changes
-
-
-def _frames(db: sqlite3.Connection) -> int | None:
-    """How many frames of its log SQLite could read; None where the disk does not let it say."""
-    try:
-        return max(0, int(db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()[1]))
-    except sqlite3.OperationalError:
-        return None
 
 
 def _columns(tally: Tally) -> tuple[int, int, int, str | None]:

@@ -5,12 +5,21 @@ The log's format is fixed: https://www.sqlite.org/fileformat2.html#the_write_ahe
 
 from __future__ import annotations
 
+import sqlite3
 import struct
 from pathlib import Path
 
 _HEADER, _FRAME = 32, 24
 _MAGIC = {0x377F0682: "<", 0x377F0683: ">"}
 """And the byte order of what is summed."""
+
+
+def frames(db: sqlite3.Connection) -> int | None:
+    """How many frames of its log SQLite could read; None where the disk does not let it say."""
+    try:
+        return max(0, int(db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()[1]))
+    except sqlite3.OperationalError:
+        return None
 
 
 def damaged(log: Path, frames: int) -> bool:

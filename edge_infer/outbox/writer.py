@@ -42,8 +42,8 @@ OUTCOME_S = 0.1
 TICK_S = 1.0
 AGE_S = 60.0
 """How often the age of rows is looked at."""
-DEAD_ROWS = 10_000
-"""Refused rows kept; older ones are given up."""
+DEAD_ROWS, DEAD_PART = 10_000, 10
+"""Refused rows kept, and which part of `max_bytes` they may have beside it; older ones are given up."""
 ROOM = 0.9
 """A full outbox has room again below this part of its bounds."""
 
@@ -296,8 +296,8 @@ class Writer:
             before_s = clock.now().timestamp() - self._settings.max_age_days * 86400
             old = store.expired(before_s, self._ready.sent(store.place), 1000)
             self._give_up(store, old, "too_old", transaction)
-        if store.refused > DEAD_ROWS:
-            oldest = store.dead(beyond=DEAD_ROWS)
+        if store.refused:
+            oldest = store.dead_beyond(DEAD_ROWS, max_bytes // DEAD_PART)
             gaps.tell(store, oldest, "refused")
             store.forget_dead(oldest)
 

@@ -206,7 +206,7 @@ def _resident_mb() -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
-def machine() -> list[str]:
+def machine(load: float) -> list[str]:
     """What the figures belong to."""
     cpu = re.findall(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text(encoding="ascii"))
     broker = subprocess.run(["mosquitto", "-h"], capture_output=True, text=True, check=False).stdout
@@ -214,12 +214,13 @@ def machine() -> list[str]:
         f"machine {platform.node()}, {os.cpu_count()} × {cpu[0] if cpu else platform.machine()}",
         f"Linux {platform.release()}, Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}",
         f"paho-mqtt {version('paho-mqtt')}, {broker.splitlines()[0] if broker else 'mosquitto'}",
+        f"load average before: {load:.1f} (what else the machine did)",
     ]
 
 
-def report(deliveries: list[Delivery], queued: Queue, size: int) -> str:
+def report(deliveries: list[Delivery], queued: Queue, size: int, load: float) -> str:
     """The page for the documentation."""
-    where = "".join(f"- {line}\n" for line in machine())
+    where = "".join(f"- {line}\n" for line in machine(load))
     rows = "".join(
         f"| `{one.commit}` | {one.rate:,.0f} | {RATES[one.commit]:,} |"
         f" {_ms(one.put_ms)} | {_ms(one.paced_ms)} |\n"
@@ -268,6 +269,7 @@ def shortfalls(deliveries: list[Delivery], queued: Queue) -> list[str]:
 def main() -> None:
     """Measure, write the page, fail where a promise is not kept."""
     deliveries = []
+    load = os.getloadavg()[0]
     # beside the sources, not in a /tmp that may be memory: fsync is what is measured
     with tempfile.TemporaryDirectory(dir=Path(__file__).parent, prefix=".run-") as name:
         folder = Path(name)
@@ -276,7 +278,7 @@ def main() -> None:
             _, paced = run(folder / f"{commit}-paced", commit, wanted * 6, rate=wanted)
             deliveries.append(Delivery(commit, COUNT, seconds, percentiles(took), percentiles(paced)))
         queued = queue(folder / "queue", QUEUED)
-    page = report(deliveries, queued, len(real_result().as_json()))
+    page = report(deliveries, queued, len(real_result().as_json()), load)
     REPORT.parent.mkdir(exist_ok=True)
     REPORT.write_text(page, encoding="utf-8")
     sys.stdout.write(page)

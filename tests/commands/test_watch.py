@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from edge_infer.client import Broker, Subscriber
+from edge_infer.commands.watch import _Watcher
 from tests.support.foreign_publisher import foreign_publisher
 from tests.support.mosquitto import PASSWORD, Mosquitto, free_port
 from tests.support.publishers import device
@@ -241,12 +243,41 @@ def test_ctrl_c_in_a_terminal_ends_it_with_its_summary(mosquitto: Mosquitto, tmp
     assert b"Traceback" not in shown
 
 
-def test_a_broker_that_is_away_is_said_and_is_no_failure() -> None:
+def test_what_was_shown_last_is_in_the_summary(
+    mosquitto: Mosquitto, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reader = Broker(mosquitto.host, mosquitto.port, user=mosquitto.user, password=mosquitto.password)
+    with Subscriber(reader, PREFIX, keep_s=0) as subscriber, foreign_publisher(mosquitto) as foreign:
+        until(lambda: subscriber.connected)
+        foreign.result(1)
+        watcher, shown = _Watcher(subscriber, as_json=False), ""
+        while "ipc7/cap" not in shown:
+            watcher.step()
+            shown += capsys.readouterr().out
+        watcher.summary()
+    assert "1 results: 1 OK" in capsys.readouterr().out
+
+
+def test_a_broker_that_is_away_to_the_end_is_said_and_makes_the_exit_one() -> None:
+    # else a test of a delivery would be passed by a wrong address
     watcher = Watching("--host", "127.0.0.1", "--port", str(free_port()), "--seconds", "1.5")
     out, err = watcher.process.communicate(timeout=20)
-    assert watcher.process.returncode == 0
-    assert b"no connection: Connection refused" in err
+    assert watcher.process.returncode == 1
     assert b"0 results" in out
+    assert err.splitlines()[-1] == (
+        b"ended without a connection to the broker (no connection: Connection refused); "
+        b"what was published meanwhile was not seen"
+    )
+
+
+def test_a_broker_where_no_device_says_anything_makes_the_exit_one(
+    mosquitto: Mosquitto, tmp_path: Path
+) -> None:
+    with watching(mosquitto, tmp_path, "--seconds", "1.5") as watcher:
+        out, err = watcher.process.communicate(timeout=20)
+        assert watcher.process.returncode == 1
+    assert b"0 results" in out
+    assert err.splitlines()[-1].startswith(b"nothing came, not even the status of a device; is a device")
 
 
 def test_the_certificate_of_the_device_itself_is_not_used(tmp_path: Path) -> None:

@@ -338,6 +338,9 @@ def test_renew_makes_new_what_ends_soon_and_the_old_one_serves_until_it_is_repla
         (("renew", "nobody"), 1, "there is no nobody"),
         (("init", "--ip", "10.0.0.500"), 2, "no IP address"),
         (("init", "--name", "a b"), 2, "no host name"),
+        (("init", "--port", "99999"), 2, "1 to 65535"),
+        (("device", "ca"), 2, "choose another one"),
+        (("reader", "server"), 2, "choose another one"),
         (("init", "--topic-prefix", "vision/{site}"), 2, "without {device}"),
         (("init", "--topic-prefix", "vision/{site}-{device}"), 2, "whole level"),
     ],
@@ -351,6 +354,64 @@ def test_a_mistake_is_told_and_changes_nothing(
     assert done.returncode == code
     assert said in done.stderr
     assert {path: path.read_bytes() for path in broker.made.rglob("*") if path.is_file()} == before
+
+
+def test_a_folder_that_cannot_be_made_is_one_line_without_a_traceback() -> None:
+    done = make("init", Path("/proc/broker"), "--ip", "10.0.0.5")
+    assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
+    assert done.stderr.startswith("make-broker: /proc/broker: ")
+
+
+def test_the_brokers_own_certificate_is_renewed_by_the_name_that_list_shows(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    make("init", site, "--ip", "10.0.0.5")
+    before = (site / "broker/server.crt").read_bytes()
+    _, name, *_ = make("list", site).stdout.split()
+    assert "the broker's certificate is new" in make("renew", site, name).stdout
+    assert (site / "broker/server.crt").read_bytes() != before
+
+
+def printed(text: str, folder: Path, *, conf: str | None) -> list[str]:
+    """What the commands for the broker's machine ask systemd for, where ``conf`` is its configuration."""
+    there, asked = folder / "there", folder / "asked"
+    there.mkdir()
+    if conf is not None:
+        (there / "mosquitto.conf").write_text(conf)
+    (folder / "mosquitto.conf").write_text("new\n")
+    commands = text.partition("in it:\n\n")[2].replace(
+        "/etc/mosquitto/mosquitto.conf", f"{there}/mosquitto.conf"
+    )
+    # the last install of the configuration and what follows it; the others need the user mosquitto
+    rest = commands[commands.index(" acl ") :].partition("\n")[2]
+    script = f'sudo() {{ if [ "$1" = systemctl ]; then echo "$2" >>{asked}; else "$@"; fi; }}\n{rest}'
+    subprocess.run(["bash", "-euc", script], cwd=folder, check=True, timeout=20)
+    assert (there / "mosquitto.conf").read_text() == "new\n"
+    return asked.read_text().split()
+
+
+@pytest.mark.parametrize(
+    ("conf", "verb"), [(None, "restart"), ("Debian's\n", "restart"), ("new\n", "reload")]
+)
+def test_the_printed_commands_restart_a_broker_whose_configuration_is_new_and_else_reload_it(
+    tmp_path: Path, conf: str | None, verb: str
+) -> None:
+    # a reload opens no listener, and Debian's package has started a broker already
+    make("init", tmp_path / "site", "--ip", "10.0.0.5")
+    told = make("device", tmp_path / "site", "ipc7").stdout
+    assert printed(told, tmp_path, conf=conf) == [verb]
+
+
+def test_the_printed_commands_make_the_user_before_files_are_given_to_it(tmp_path: Path) -> None:
+    # the unit's DynamicUser= exists only while the service runs
+    make("init", tmp_path / "site", "--ip", "10.0.0.5")
+    told = make("device", tmp_path / "site", "ipc7").stdout
+    assert 0 < told.index("useradd --system --user-group") < told.index("install -d -o edge-infer")
+
+
+def test_a_folder_with_a_blank_is_quoted_in_the_printed_commands(tmp_path: Path) -> None:
+    told = make("init", tmp_path / "site", "--ip", "10.0.0.5", "--etc", "/etc/my plant").stdout
+    installs = [shlex.split(line) for line in told.splitlines() if "install" in line and "plant" in line]
+    assert [one[-1].rstrip("/") for one in installs] == ["/etc/my plant"] * 2
 
 
 def test_another_topic_prefix_is_in_the_rights_and_in_the_printed_block(tmp_path: Path) -> None:
@@ -375,7 +436,7 @@ def test_it_needs_nothing_but_python_and_openssl() -> None:
     assert b"make-broker" in done.stdout
 
 
-@pytest.mark.parametrize(("document", "count"), [("README.md", 3), ("docs/broker.md", 8)])
+@pytest.mark.parametrize(("document", "count"), [("README.md", 3), ("docs/broker.md", 9)])
 def test_the_documented_commands_work_in_their_order(document: str, count: int, tmp_path: Path) -> None:
     text = (CHECKOUT / document).read_text()
     commands = re.findall(r"^deploy/broker/make-broker (.*)$", text, re.MULTILINE)

@@ -235,6 +235,30 @@ def test_last_never_says_ok_after_a_newer_decision_said_otherwise(
         assert [message.json["seq"] for message in subscriber.on("last")] == [2]
 
 
+def test_last_never_says_ok_where_the_decision_changes_while_it_is_written(
+    mosquitto: Mosquitto, tmp_path: Path
+) -> None:
+    class Overtaken(Result):
+        def as_json(self) -> str:
+            # the station's thread comes between; this one is the writer's
+            one.publisher.decision("cap", newer)
+            return super().as_json()
+
+    with (
+        subscribed(mosquitto, f"{PREFIX}/cap/#") as subscriber,
+        device(mosquitto, tmp_path / "outbox") as one,
+    ):
+        one.connected()
+        first, newer = result("cap", "OK"), result("cap", "NOK")
+        one.publisher.decision("cap", first)
+        slow = first.model_copy(update={"seq": 1, "stream_id": "s"})
+        one.publisher.last("cap", Overtaken.model_construct(**dict(slow)))
+        # behind everything that is due before it
+        one.publisher.counts("cap", Counts(ok=1))
+        subscriber.wait_on("counts")
+        assert not subscriber.on("last")
+
+
 def test_a_decision_made_while_the_broker_is_away_is_sent_only_while_it_is_true(
     mosquitto: Mosquitto, tmp_path: Path
 ) -> None:

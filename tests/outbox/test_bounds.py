@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from edge_infer import clock
-from edge_infer.outbox import Outbox, OutboxSettings, Row
+from edge_infer.outbox import Outbox, OutboxSettings, Row, writer
 from edge_infer.outbox.folder import Folder
 from edge_infer.outbox.row import Place
 from edge_infer.result import Decision, Result
@@ -241,6 +241,30 @@ def test_a_clock_that_was_not_set_makes_no_result_too_old(
     put_all(again, [result()])
     assert numbers(Reader(again).take(2)) == [1, 2]
     again.close(5)
+
+
+@pytest.mark.parametrize(("bound", "value"), [("max_bytes", 40_000), ("DEAD_ROWS", 2)])
+def test_refused_results_are_bounded_and_those_given_up_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: str, value: int
+) -> None:
+    monkeypatch.setattr(writer, "AGE_S", 0.0)
+    if bound == "DEAD_ROWS":
+        monkeypatch.setattr(writer, bound, value)
+        outbox = opened(tmp_path)
+    else:
+        outbox = opened(tmp_path, **{bound: value})
+    reader = Reader(outbox)
+    outbox.connected()
+    # a tenth of the bytes is room for two of them
+    sizes = [len(final.as_json()) for final in put_all(outbox, [result("cap", "NOK") for _ in range(5)])]
+    assert 2 * max(sizes) < 4_000 < 3 * min(sizes)
+    for row in reader.take(5):
+        outbox.refused(row, 0x87, "not authorized")
+    gap = reader.take(1)
+    assert [json.loads(row.payload)["reason"] for row in gap] == ["refused"]
+    assert _told(gap) == [1, 2, 3]
+    assert outbox.stats.dead == 2
+    outbox.close(5)
 
 
 def test_full_is_said_once_not_for_every_result(tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ def test_what_came_later_is_not_touched(refused: bool) -> None:
         with store.transaction():
             work = work.step(store, lambda rows: rows)
     assert work.done == 6
-    left = store.dead() if refused else store.between(0, 100, None, -1)
+    left = (store.dead_between if refused else store.between)(0, 100, None, -1)
     assert sorted(row.seq for row in left) == [7, 8, 9, 10]
     store.close()
 
