@@ -28,8 +28,9 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
-from edge_infer.client.broker import Broker, no_delay, pending, tls_context
+from edge_infer.client.broker import Broker, Tls
 from edge_infer.errors import DeliveryError
+from edge_infer.sockets import no_delay, pending, tls_context
 
 log = logging.getLogger(__name__)
 
@@ -117,7 +118,7 @@ class Session:
     def start(self) -> None:
         """Connect in the background. DeliveryError where the certificates cannot be used."""
         if self._broker.tls is not None:
-            tls_context(self._broker.tls)
+            _context(self._broker.tls)
         self._thread.start()
 
     def take(self, timeout_s: float | None) -> Arrived | None:
@@ -271,7 +272,7 @@ class Session:
         if broker.user is not None or broker.password is not None:
             client.username_pw_set(broker.user, broker.password)
         if broker.tls is not None:
-            client.tls_set_context(tls_context(broker.tls))
+            client.tls_set_context(_context(broker.tls))
         client.on_socket_open = no_delay
         client.on_connect = self._on_connect
         client.on_subscribe = self._on_subscribe
@@ -370,6 +371,10 @@ class Session:
             )
         else:
             self._lost = "the connection broke"
+
+
+def _context(tls: Tls) -> ssl.SSLContext:
+    return tls_context(tls.ca, tls.cert, tls.key)
 
 
 def _drain(reader: socket.socket) -> None:
