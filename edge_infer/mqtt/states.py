@@ -159,7 +159,8 @@ class States:
         if retain is False:
             # nobody finds it later, so it needs no word about how long it holds
             return Publication(state.topic, state.payload, False, int(left_s), state.content_type, state.user)
-        until = (clock.now() + timedelta(seconds=left_s)).isoformat()
+        # as pydantic writes the times beside it
+        until = (clock.now() + timedelta(seconds=left_s)).isoformat().replace("+00:00", "Z")
         payload = state.payload
         if state.content_type == JSON:
             payload = payload[:-1] + f',"validUntil":"{until}"}}'.encode()

@@ -136,6 +136,9 @@ def test_a_decision_is_a_bare_word_and_last_is_the_result(mosquitto: Mosquitto, 
             assert timedelta(seconds=3) < until - clock.now() <= timedelta(seconds=5)
             assert message.properties["MessageExpiryInterval"] in (3, 4)
         assert last.json["validUntil"] == last.user["validUntil"]
+        # as the other times beside it
+        assert last.json["validUntil"].endswith("Z")
+        assert last.json["creationTime"].endswith("Z")
         with subscribed(mosquitto, f"{PREFIX}/cap/#") as later:
             assert all(message.retained for message in later.wait_for(lambda messages: len(messages) == 2))
 
