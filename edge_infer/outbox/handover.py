@@ -161,7 +161,7 @@ class Handover:
                 kept.append(item)
                 continue
             if at in chosen:
-                if item.result is not None:
+                if item.result is not None and item.result.job_id != item.result.result_id:
                     item.lost_jobs.append(item.result.job_id)
                 item.result, item.committed = None, None
                 item.lost[item.decision] += 1
