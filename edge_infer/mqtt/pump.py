@@ -281,7 +281,7 @@ class Pump:
             self._outbox.delivered(sent)
             self.stats.delivered += 1
         elif sent.text:
-            self._states.answered(sent.topic)
+            self._states.answered(sent.topic, self._progress_s)
         else:
             self._images.answered(refused=False)
 
