@@ -180,13 +180,21 @@ def test_a_result_from_an_outage_says_so(mosquitto: Mosquitto, tmp_path: Path) -
 
 def test_only_the_stations_that_were_asked_for(mosquitto: Mosquitto, tmp_path: Path) -> None:
     with (
-        watching(mosquitto, tmp_path, "--station", "label", "--json") as watcher,
+        # with --prefix it may be a device with other stations than CONFIG's
+        watching(mosquitto, tmp_path, "--station", "label", "--prefix", PREFIX, "--json") as watcher,
         foreign_publisher(mosquitto) as foreign,
     ):
         foreign.result(1, station="cap")
         foreign.result(1, "s2", station="label")
         assert json.loads(lines(watcher, "label")[0])["result"]["station"] == "label"
         assert watcher.end()[0] == 0
+
+
+def test_a_station_that_the_configuration_does_not_have_is_said_at_once(tmp_path: Path) -> None:
+    watcher = Watching(str(write_site(tmp_path, host="127.0.0.1", port=free_port())), "--station", "cpa")
+    out, err = watcher.process.communicate(timeout=20)
+    assert (watcher.process.returncode, out) == (1, b"")
+    assert err.decode().endswith('site.yaml has no station cpa; did you mean "cap"?\n')
 
 
 def test_what_a_stranger_wrote_does_not_command_the_terminal(mosquitto: Mosquitto, tmp_path: Path) -> None:
