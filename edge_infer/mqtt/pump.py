@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 WINDOW = 20
 """Messages on the wire without PUBACK; the broker may allow fewer."""
 REFUSALS = 100
-"""Topics that are remembered as refused."""
+"""Topics that are remembered as refused; of others the log says nothing."""
 REPLIES = 500
 """Answers to commands that may wait; the oldest is dropped."""
 FAREWELL_S = 0.5
@@ -298,12 +298,13 @@ class Pump:
             log.error("the broker refuses %s: %s", sent.topic, why)
 
     def _refused_topic(self, topic: str, why: str) -> bool:
-        """True where it is news."""
-        news = self._refusals.get(topic) != why
-        if news and (topic in self._refusals or len(self._refusals) < REFUSALS):
-            self._refusals[topic] = why
-            self.stats.refused_topics = dict(self._refusals)
-        return news
+        """True where it is news; beyond `REFUSALS` topics nothing is."""
+        full = topic not in self._refusals and len(self._refusals) >= REFUSALS
+        if full or self._refusals.get(topic) == why:
+            return False
+        self._refusals[topic] = why
+        self.stats.refused_topics = dict(self._refusals)
+        return True
 
     # -- out
 
