@@ -348,6 +348,13 @@ class Session:
         if self._newest_only:
             self._acks.append(arrived)
 
+    def _guess(self) -> str:
+        own = self._broker.tls is not None and self._broker.tls.cert is not None
+        certificate = "was our certificate revoked" if own else "does it want a certificate"
+        if self._broker.protocol != "5":
+            return f"; {certificate}?"
+        return f'; {certificate}, does it speak MQTT 5 (else protocol "3.1.1")?'
+
     def _on_disconnect(
         self,
         _client: paho.Client,
@@ -365,10 +372,7 @@ class Session:
             self.taken_over |= code.value == _TAKEN_OVER
             self._lost = f"the broker closed it: {code}"
         elif not self.connected:
-            v5 = self._broker.protocol == "5"
-            self._lost = "the broker closed the connection without a word" + (
-                '; does it speak MQTT 5 (else protocol "3.1.1"), does it want a certificate?' if v5 else ""
-            )
+            self._lost = f"the broker closed the connection without a word{self._guess()}"
         else:
             self._lost = "the connection broke"
 

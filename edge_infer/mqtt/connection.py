@@ -246,7 +246,8 @@ class Connection:
         if own := self._own_certificate():
             return f"; {own}"
         other = "3.1.1" if self._v5 else "5"
-        return f'; does it speak MQTT {self._settings.protocol}? else set protocol: "{other}"'
+        revoked = "was the device's certificate revoked? " if tls is not None else ""
+        return f'; {revoked}does it speak MQTT {self._settings.protocol}? else set protocol: "{other}"'
 
     def _own_certificate(self) -> str | None:
         tls = self._settings.tls

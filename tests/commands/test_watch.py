@@ -329,6 +329,23 @@ def test_a_reader_that_is_thrown_out_ends_and_says_how_to_be_another(tmp_path: P
                 one.process.communicate()
 
 
+def test_a_reader_that_was_revoked_is_told_what_to_look_for(tmp_path: Path) -> None:
+    broker = SiteBroker(tmp_path / "broker")
+    broker.make("reader", "mes")
+    files = {key: tmp_path / Path(file).name for key, file in broker.files("mes").items()}
+    for key, file in broker.files("mes").items():
+        files[key].write_bytes(Path(file).read_bytes())
+    broker.make("revoke", "mes")
+    with broker:
+        watcher = Watching(
+            "--host", broker.host, "--port", str(broker.port), "--ca", str(files["ca"]),
+            "--cert", str(files["cert"]), "--key", str(files["key"]), "--seconds", "3",
+        )  # fmt: skip
+        _, err = watcher.process.communicate(timeout=20)
+    assert watcher.process.returncode == 1
+    assert b"closed the connection without a word; was our certificate revoked" in err
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
