@@ -59,6 +59,7 @@ class ResetCounts:
     """Somebody waits until a station's counters are zero."""
 
     station: str
+    renewed: Callable[[], None] | None
     done: threading.Event
 
 

@@ -129,10 +129,16 @@ class Outbox:
         """Decisions of a station since they were reset, committed ones only."""
         return self._ledger.counts_of(station)
 
-    def reset_counts(self, station: str, timeout_s: float = 5.0) -> None:
-        """Start from zero; durable when it returns. OutboxError where the disk does not answer in time."""
+    def reset_counts(
+        self, station: str, renewed: Callable[[], None] | None = None, timeout_s: float = 5.0
+    ) -> None:
+        """Start from zero; durable when it returns. OutboxError where the disk does not answer in time.
+
+        ``renewed`` on the writer's thread after the commit, as results' ``committed``: who tells the counts
+        in both never tells older ones last. It must not wait.
+        """
         done = threading.Event()
-        self._handover.put(ResetCounts(station, done))
+        self._handover.put(ResetCounts(station, renewed, done))
         self._wait(done, timeout_s, f"the reset of {station}'s counts")
 
     def follow_shifts(
