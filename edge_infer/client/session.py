@@ -16,7 +16,7 @@ import threading
 import time
 import uuid
 from collections import deque
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -79,11 +79,12 @@ class Session:
         *,
         client_id: str | None,
         keep_s: int,
-        newest_only: bool = False,
+        newest_of: Callable[[Arrived], Hashable] | None = None,
     ) -> None:
         """``keep_s``: so long the broker keeps messages while we are away; 0: not at all.
 
-        ``newest_only``: of each topic only the newest message waits for the caller, acknowledged already.
+        ``newest_of``: of the messages that it gives the same key only the newest waits for the caller,
+        acknowledged already; on the session's thread.
         """
         if keep_s and not client_id:
             raise ValueError("messages are kept for a client id: give client_id, or keep_s=0")
@@ -99,9 +100,9 @@ class Session:
         self._filters = list(filters)
         self._client_id = client_id or f"edge-infer-client-{uuid.uuid4().hex[:16]}"
         self._keep_s = keep_s
-        self._newest_only = newest_only
+        self._newest_of = newest_of
         self._arrived: dict[Hashable, Arrived] = {}
-        """In order; by topic where only the newest counts."""
+        """In order; by key where only the newest counts."""
         self._something = threading.Condition()
         self._acks: deque[Arrived] = deque()
         self._connection = 0
@@ -248,7 +249,7 @@ class Session:
         return happened
 
     def _room(self) -> bool:
-        return self._newest_only or len(self._arrived) < LIMIT
+        return self._newest_of is not None or len(self._arrived) < LIMIT
 
     def _send_acks(self, client: paho.Client) -> None:
         while self._acks:
@@ -340,12 +341,12 @@ class Session:
             mid=message.mid if message.qos else 0,
         )
         self._number += 1
+        key = self._newest_of(arrived) if self._newest_of is not None else self._number
         with self._something:
-            key: Hashable = arrived.topic if self._newest_only else self._number
             self._arrived.pop(key, None)
             self._arrived[key] = arrived
             self._something.notify_all()
-        if self._newest_only:
+        if self._newest_of is not None:
             self._acks.append(arrived)
 
     def _guess(self) -> str:
