@@ -67,7 +67,7 @@ class Decisions:
         self._said: dict[str, _Said] = {}
         """What `decision` and, over MQTT 3.1.1, `last` hold, by topic."""
         # a clean session: what was said while we were away is not true any more
-        self._session = Session(broker, filters, client_id=None, keep_s=0, newest_only=True)
+        self._session = Session(broker, filters, client_id=None, keep_s=0, newest_of=_newest_of)
         self._session.start()
 
     def of(self, prefix: str, station: str) -> Decision:
@@ -155,6 +155,14 @@ class Decisions:
             # kept by somebody who does not know when it ends
             return 0.0
         return min(limits)
+
+
+def _newest_of(arrived: Arrived) -> tuple[str, bool]:
+    """By topic; that a device was away ends its decisions, also where it is back before anybody asks."""
+    if not arrived.topic.endswith("/status"):
+        return arrived.topic, True
+    message = read(arrived.topic, arrived.payload, arrived.user)
+    return arrived.topic, isinstance(message, Status) and message.state == "online"
 
 
 def _undefined(why: str) -> Decision:

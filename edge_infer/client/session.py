@@ -16,7 +16,7 @@ import threading
 import time
 import uuid
 from collections import deque
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -28,8 +28,9 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
-from edge_infer.client.broker import Broker, no_delay, pending, tls_context
+from edge_infer.client.broker import Broker, Tls
 from edge_infer.errors import DeliveryError
+from edge_infer.sockets import no_delay, pending, tls_context
 
 log = logging.getLogger(__name__)
 
@@ -78,11 +79,12 @@ class Session:
         *,
         client_id: str | None,
         keep_s: int,
-        newest_only: bool = False,
+        newest_of: Callable[[Arrived], Hashable] | None = None,
     ) -> None:
         """``keep_s``: so long the broker keeps messages while we are away; 0: not at all.
 
-        ``newest_only``: of each topic only the newest message waits for the caller, acknowledged already.
+        ``newest_of``: of the messages that it gives the same key only the newest waits for the caller,
+        acknowledged already; on the session's thread.
         """
         if keep_s and not client_id:
             raise ValueError("messages are kept for a client id: give client_id, or keep_s=0")
@@ -98,9 +100,9 @@ class Session:
         self._filters = list(filters)
         self._client_id = client_id or f"edge-infer-client-{uuid.uuid4().hex[:16]}"
         self._keep_s = keep_s
-        self._newest_only = newest_only
+        self._newest_of = newest_of
         self._arrived: dict[Hashable, Arrived] = {}
-        """In order; by topic where only the newest counts."""
+        """In order; by key where only the newest counts."""
         self._something = threading.Condition()
         self._acks: deque[Arrived] = deque()
         self._connection = 0
@@ -117,7 +119,7 @@ class Session:
     def start(self) -> None:
         """Connect in the background. DeliveryError where the certificates cannot be used."""
         if self._broker.tls is not None:
-            tls_context(self._broker.tls)
+            _context(self._broker.tls)
         self._thread.start()
 
     def take(self, timeout_s: float | None) -> Arrived | None:
@@ -247,7 +249,7 @@ class Session:
         return happened
 
     def _room(self) -> bool:
-        return self._newest_only or len(self._arrived) < LIMIT
+        return self._newest_of is not None or len(self._arrived) < LIMIT
 
     def _send_acks(self, client: paho.Client) -> None:
         while self._acks:
@@ -271,7 +273,7 @@ class Session:
         if broker.user is not None or broker.password is not None:
             client.username_pw_set(broker.user, broker.password)
         if broker.tls is not None:
-            client.tls_set_context(tls_context(broker.tls))
+            client.tls_set_context(_context(broker.tls))
         client.on_socket_open = no_delay
         client.on_connect = self._on_connect
         client.on_subscribe = self._on_subscribe
@@ -339,13 +341,20 @@ class Session:
             mid=message.mid if message.qos else 0,
         )
         self._number += 1
+        key = self._newest_of(arrived) if self._newest_of is not None else self._number
         with self._something:
-            key: Hashable = arrived.topic if self._newest_only else self._number
             self._arrived.pop(key, None)
             self._arrived[key] = arrived
             self._something.notify_all()
-        if self._newest_only:
+        if self._newest_of is not None:
             self._acks.append(arrived)
+
+    def _guess(self) -> str:
+        own = self._broker.tls is not None and self._broker.tls.cert is not None
+        certificate = "was our certificate revoked" if own else "does it want a certificate"
+        if self._broker.protocol != "5":
+            return f"; {certificate}?"
+        return f'; {certificate}, does it speak MQTT 5 (else protocol "3.1.1")?'
 
     def _on_disconnect(
         self,
@@ -364,12 +373,13 @@ class Session:
             self.taken_over |= code.value == _TAKEN_OVER
             self._lost = f"the broker closed it: {code}"
         elif not self.connected:
-            v5 = self._broker.protocol == "5"
-            self._lost = "the broker closed the connection without a word" + (
-                '; does it speak MQTT 5 (else protocol "3.1.1"), does it want a certificate?' if v5 else ""
-            )
+            self._lost = f"the broker closed the connection without a word{self._guess()}"
         else:
             self._lost = "the connection broke"
+
+
+def _context(tls: Tls) -> ssl.SSLContext:
+    return tls_context(tls.ca, tls.cert, tls.key)
 
 
 def _drain(reader: socket.socket) -> None:

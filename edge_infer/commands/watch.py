@@ -65,7 +65,9 @@ def watch(
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    broker, own = _from_options(access) if config is None else _from_config(config, access)
+    # with --prefix it may be another device, whose stations are not in CONFIG
+    known = station if not prefix else ()
+    broker, own = _from_options(access) if config is None else _from_config(config, access, known)
     from edge_infer.client import Subscriber
 
     with Subscriber(broker, list(prefix) or own, keep_s=0, stations=station) as subscriber:
@@ -238,12 +240,17 @@ def _from_options(access: dict[str, Any]) -> tuple[Broker, list[str]]:
     return _overridden(Broker(access["host"]), access), [ALL]
 
 
-def _from_config(path: Path, access: dict[str, Any]) -> tuple[Broker, list[str]]:
+def _from_config(path: Path, access: dict[str, Any], stations: tuple[str, ...]) -> tuple[Broker, list[str]]:
+    """``stations`` must be there."""
     from edge_infer.client import Broker, Tls
     from edge_infer.config.site import load_site
     from edge_infer.settings import Secrets
+    from edge_infer.yamlfile import did_you_mean
 
     site = load_site(path)
+    for one in stations:
+        if one not in site.stations:
+            raise EdgeInferError(f"{path} has no station {one}{did_you_mean(one, site.stations)}")
     mqtt = site.mqtt
     other = access["user"] is not None or access["cert"] is not None
     if mqtt.tls is not None and mqtt.tls.cert is not None and not other and access["host"] is None:

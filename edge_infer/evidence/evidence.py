@@ -116,7 +116,10 @@ class Evidence:
     # -- the encoder's thread
 
     def _run(self) -> None:
-        _warm_up()
+        try:
+            _warm_up()
+        except Exception:  # what cannot be drawn here is told by the picture that needs it
+            log.exception("the drawing of text fails")
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._jobs or self._closing)

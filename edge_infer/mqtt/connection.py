@@ -8,7 +8,6 @@ broker. A new client for each connection means that nothing is sent again behind
 from __future__ import annotations
 
 import select
-import socket
 import ssl
 import time
 from collections import deque
@@ -28,7 +27,7 @@ from edge_infer.mqtt.certificates import own_trouble
 from edge_infer.mqtt.messages import Message, Publication
 from edge_infer.mqtt.properties import PublishProperties
 from edge_infer.mqtt.settings import MqttSettings
-from edge_infer.mqtt.tls import context
+from edge_infer.sockets import no_delay, pending, tls_context
 
 CONNECT_S = 5.0
 """For TCP and again for TLS."""
@@ -130,7 +129,8 @@ class Connection:
         if settings.user is not None or password is not None:
             client.username_pw_set(settings.user, password)
         if settings.tls is not None:
-            client.tls_set_context(context(settings.tls))
+            tls = settings.tls
+            client.tls_set_context(tls_context(tls.ca, tls.cert, tls.key))
         client.will_set(
             will.topic,
             will.payload,
@@ -138,7 +138,7 @@ class Connection:
             retain=will.retain,
             properties=self._will_properties(will),
         )
-        client.on_socket_open = _no_delay
+        client.on_socket_open = no_delay
         client.on_connect = self._on_connect
         client.on_publish = self._on_publish
         client.on_subscribe = self._on_subscribe
@@ -193,11 +193,11 @@ class Connection:
         poll = select.poll()
         poll.register(sock.fileno(), select.POLLIN | (select.POLLOUT if self._client.want_write() else 0))
         poll.register(wake, select.POLLIN)
-        if self._events or _pending(sock):
+        if self._events or pending(sock):
             timeout_s = 0
         ready = dict(poll.poll(max(0.0, timeout_s) * 1000))
         state = ready.get(sock.fileno(), 0)
-        if state & ~select.POLLOUT or _pending(sock):
+        if state & ~select.POLLOUT or pending(sock):
             self._client.loop_read()
         if state & select.POLLOUT:
             self._client.loop_write()
@@ -246,7 +246,8 @@ class Connection:
         if own := self._own_certificate():
             return f"; {own}"
         other = "3.1.1" if self._v5 else "5"
-        return f'; does it speak MQTT {self._settings.protocol}? else set protocol: "{other}"'
+        revoked = "was the device's certificate revoked? " if tls is not None else ""
+        return f'; {revoked}does it speak MQTT {self._settings.protocol}? else set protocol: "{other}"'
 
     def _own_certificate(self) -> str | None:
         tls = self._settings.tls
@@ -378,13 +379,3 @@ def _message(message: paho.MQTTMessage) -> Message:
         expiry_s=getattr(properties, "MessageExpiryInterval", None),
         user=tuple(getattr(properties, "UserProperty", ())),
     )
-
-
-def _no_delay(_client: paho.Client, _data: object, sock: Any) -> None:
-    # Nagle's algorithm waits up to 40 ms for company
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-
-
-def _pending(sock: Any) -> bool:
-    # TLS may hold decrypted bytes that poll() cannot see
-    return isinstance(sock, ssl.SSLSocket) and sock.fileno() >= 0 and sock.pending() > 0

@@ -152,6 +152,7 @@ class Publisher:
                 valid_s=left_s,
                 renew_s=self._valid_s / 2,
                 content_type=TEXT,
+                over=b"UNDEFINED",
                 again=again,
             )
             if self._last.get(station) == result.decision:

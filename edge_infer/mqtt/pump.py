@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -16,6 +15,7 @@ from edge_infer.mqtt.images import Images
 from edge_infer.mqtt.inbox import Inbox
 from edge_infer.mqtt.messages import Publication, of_row
 from edge_infer.mqtt.presence import Presence
+from edge_infer.mqtt.replies import Replies
 from edge_infer.mqtt.retry import Retry, Timing
 from edge_infer.mqtt.settings import MqttSettings
 from edge_infer.mqtt.states import States
@@ -30,9 +30,7 @@ log = logging.getLogger(__name__)
 WINDOW = 20
 """Messages on the wire without PUBACK; the broker may allow fewer."""
 REFUSALS = 100
-"""Topics that are remembered as refused."""
-REPLIES = 500
-"""Answers to commands that may wait; the oldest is dropped."""
+"""Topics that are remembered as refused; of others the log says nothing."""
 FAREWELL_S = 0.5
 """Kept of the time for stopping, to say `stopped`."""
 SLOW_LINK = 8000
@@ -71,7 +69,7 @@ class Pump:
         self._client_id = client_id
         self._timing = timing
         self._alarm = alarm
-        self._replies: deque[Publication] = deque(maxlen=REPLIES)
+        self._replies = Replies()
         self._on_wire: dict[int, Row | Publication] = {}
         """By message id; nobody else knows them."""
         self._terms = Connected(client_id, WINDOW, None, retains=True)
@@ -95,8 +93,8 @@ class Pump:
         self._retry = Retry(timing)
 
     def reply(self, publication: Publication) -> None:
-        """Sent before anything else."""
-        self._replies.append(publication)
+        """Sent before anything else, and soon or not at all."""
+        self._replies.put(publication)
         self._wake.set()
 
     def stop(self, timeout_s: float) -> None:
@@ -281,7 +279,7 @@ class Pump:
             self._outbox.delivered(sent)
             self.stats.delivered += 1
         elif sent.text:
-            self._states.answered(sent.topic)
+            self._states.answered(sent.topic, self._progress_s)
         else:
             self._images.answered(refused=False)
 
@@ -298,20 +296,21 @@ class Pump:
             log.error("the broker refuses %s: %s", sent.topic, why)
 
     def _refused_topic(self, topic: str, why: str) -> bool:
-        """True where it is news."""
-        news = self._refusals.get(topic) != why
-        if news and (topic in self._refusals or len(self._refusals) < REFUSALS):
-            self._refusals[topic] = why
-            self.stats.refused_topics = dict(self._refusals)
-        return news
+        """True where it is news; beyond `REFUSALS` topics nothing is."""
+        full = topic not in self._refusals and len(self._refusals) >= REFUSALS
+        if full or self._refusals.get(topic) == why:
+            return False
+        self._refusals[topic] = why
+        self.stats.refused_topics = dict(self._refusals)
+        return True
 
     # -- out
 
     def _send(self, connection: Connection) -> None:
         self._presence.renew(self._states)
         while len(self._on_wire) < self._window:
-            if self._replies:
-                self._put(connection, self._replies.popleft())
+            if (reply := self._replies.take()) is not None:
+                self._put(connection, reply)
             elif (state := self._states.take(time.monotonic())) is not None:
                 self._put(connection, state)
             elif self._draining() and (row := self._outbox.take()) is not None:

@@ -14,6 +14,10 @@ User = tuple[tuple[str, str], ...]
 
 REFUSED_S = 60.0
 """A topic that the broker refused is not tried again so long: some brokers close the connection each time."""
+LATE_S = 1.0
+"""An acknowledgement that takes longer means that the broker counts an expiry from later than we do."""
+OVER_S = 5.0
+"""How long what is said at such a state's end may be believed."""
 
 
 @dataclass(slots=True)
@@ -32,22 +36,36 @@ class State:
     """At least so long between two of them."""
     retain: bool | None = None
     """Kept by the broker for later subscribers; None: only while it is to be believed."""
+    over: bytes | None = None
+    """Said at its end where the broker got it late and would let it hold longer."""
     due: bool = True
     """Something new is to be sent."""
     on_wire: bool = False
+    sent: bytes = b""
+    """What was sent last."""
+    late: bool = False
+    """That may have come to the broker long after it was sent."""
     sent_s: float = -1e9
     sent_until_s: float = -1e9
     refused_until_s: float = -1e9
 
     def due_s(self, now_s: float) -> float | None:
         """When to send it, None where there is nothing to send."""
-        if self.on_wire or (self.until_s is not None and self.until_s - now_s < 1):
+        if self.on_wire:
             return None
+        if self.until_s is not None and self.until_s - now_s < 1:
+            return max(now_s, self.until_s, self.refused_until_s) if self.late else None
         if self.due:
             return max(now_s, self.sent_s + self.pause_s, self.refused_until_s)
         if self.until_s is not None and self.until_s > self.sent_until_s:
             return max(now_s, self.sent_until_s - self.renew_s, self.refused_until_s)
+        if self.late and self.until_s is not None:
+            return max(now_s, self.until_s, self.refused_until_s)
         return None
+
+    def came_late(self) -> None:
+        """What was sent, unless it says already that nothing is known."""
+        self.late = self.over is not None and self.sent != self.over
 
 
 @dataclass(slots=True)
@@ -71,6 +89,7 @@ class States:
         retain: bool | None = None,
         content_type: str = JSON,
         user: User = (),
+        over: bytes | None = None,
         again: bool = False,
     ) -> None:
         """The state is this now. Sent at once where it is new or ``again``, else when it must be renewed."""
@@ -79,7 +98,7 @@ class States:
             if again or state.payload != payload:
                 state.due = True
             state.payload, state.content_type, state.user = payload, content_type, user
-            state.renew_s, state.pause_s, state.retain = renew_s, pause_s, retain
+            state.renew_s, state.pause_s, state.retain, state.over = renew_s, pause_s, retain, over
             state.until_s = None if valid_s is None else now_s + valid_s
 
     def extend(self, topic: str, *, now_s: float, valid_s: float) -> None:
@@ -102,8 +121,10 @@ class States:
             for state in self._states.values():
                 due_s = state.due_s(now_s)
                 if due_s is not None and due_s <= now_s:
+                    if state.over is not None and state.until_s is not None and state.until_s <= now_s:
+                        state.payload, state.until_s = state.over, now_s + OVER_S
                     state.on_wire, state.due = True, False
-                    state.sent_s = now_s
+                    state.sent, state.sent_s = state.payload, now_s
                     state.sent_until_s = state.until_s if state.until_s is not None else now_s
                     return self._publication(state, now_s)
         return None
@@ -118,11 +139,14 @@ class States:
                 for state in self._states.values()
             )
 
-    def answered(self, topic: str) -> None:
+    def answered(self, topic: str, now_s: float) -> None:
         """The broker took it; the next one may go."""
         with self._lock:
-            if topic in self._states:
-                self._states[topic].on_wire = False
+            state = self._states.get(topic)
+            if state is not None:
+                state.on_wire = state.late = False
+                if now_s - state.sent_s > LATE_S:
+                    state.came_late()
 
     def refused(self, topic: str, now_s: float) -> None:
         """The broker did not take it; later again."""
@@ -135,6 +159,9 @@ class States:
         """Everything that still holds is sent again."""
         with self._lock:
             for state in self._states.values():
+                if state.on_wire:
+                    # a broker that hung reads it from the old connection's buffer
+                    state.came_late()
                 state.on_wire, state.due = False, True
                 state.sent_s = state.sent_until_s = -1e9
 
@@ -159,7 +186,8 @@ class States:
         if retain is False:
             # nobody finds it later, so it needs no word about how long it holds
             return Publication(state.topic, state.payload, False, int(left_s), state.content_type, state.user)
-        until = (clock.now() + timedelta(seconds=left_s)).isoformat()
+        # as pydantic writes the times beside it
+        until = (clock.now() + timedelta(seconds=left_s)).isoformat().replace("+00:00", "Z")
         payload = state.payload
         if state.content_type == JSON:
             payload = payload[:-1] + f',"validUntil":"{until}"}}'.encode()

@@ -59,6 +59,7 @@ class ResetCounts:
     """Somebody waits until a station's counters are zero."""
 
     station: str
+    renewed: Callable[[], None] | None
     done: threading.Event
 
 
@@ -161,7 +162,7 @@ class Handover:
                 kept.append(item)
                 continue
             if at in chosen:
-                if item.result is not None:
+                if item.result is not None and item.result.job_id != item.result.result_id:
                     item.lost_jobs.append(item.result.job_id)
                 item.result, item.committed = None, None
                 item.lost[item.decision] += 1

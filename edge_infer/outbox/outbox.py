@@ -68,6 +68,8 @@ class Outbox:
     def __init__(self, folder: Folder, settings: OutboxSettings, *, limit: int = LIMIT) -> None:
         self._alarms: deque[tuple[str, Mapping[str, Any]]] = deque(maxlen=ALARMS)
         self._listener: Callable[[str, Mapping[str, Any]], None] | None = None
+        self._listening = threading.Lock()
+        """Not held while an alarm is told."""
         self._ledger = Ledger()
         self._handover = Handover(limit)
         self._ready = Ready(self._handover.nudge)
@@ -127,10 +129,16 @@ class Outbox:
         """Decisions of a station since they were reset, committed ones only."""
         return self._ledger.counts_of(station)
 
-    def reset_counts(self, station: str, timeout_s: float = 5.0) -> None:
-        """Start from zero; durable when it returns. OutboxError where the disk does not answer in time."""
+    def reset_counts(
+        self, station: str, renewed: Callable[[], None] | None = None, timeout_s: float = 5.0
+    ) -> None:
+        """Start from zero; durable when it returns. OutboxError where the disk does not answer in time.
+
+        ``renewed`` on the writer's thread after the commit, as results' ``committed``: who tells the counts
+        in both never tells older ones last. It must not wait.
+        """
         done = threading.Event()
-        self._handover.put(ResetCounts(station, done))
+        self._handover.put(ResetCounts(station, renewed, done))
         self._wait(done, timeout_s, f"the reset of {station}'s counts")
 
     def follow_shifts(
@@ -164,9 +172,13 @@ class Outbox:
 
         Alarms from before the call are told at once.
         """
-        self._listener = alarm
-        while self._alarms:
-            alarm(*self._alarms.popleft())
+        while True:
+            with self._listening:
+                if not self._alarms:
+                    self._listener = alarm
+                    break
+                waiting = self._alarms.popleft()
+            alarm(*waiting)
         self._ready.wake = wake
 
     def connected(self) -> None:
@@ -242,7 +254,9 @@ class Outbox:
             log.error("the disk did not take the last %d results in %g s", len(self._handover), timeout_s)
 
     def _alarm(self, kind: str, data: Mapping[str, Any]) -> None:
-        if self._listener is None:
-            self._alarms.append((kind, data))
-        else:
-            self._listener(kind, data)
+        with self._listening:
+            listener = self._listener
+            if listener is None:
+                self._alarms.append((kind, data))
+        if listener is not None:
+            listener(kind, data)

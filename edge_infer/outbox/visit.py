@@ -192,6 +192,8 @@ def in_use(folder: Path) -> bool | None:
 @contextmanager
 def visiting(database: Path) -> Iterator[Visit]:
     """Look into a database that is there, on a read-only disk too. OutboxError where that is not possible."""
+    if not database.exists():
+        raise OutboxError(f"there is no {database}", hint="ls names those that were set aside")
     if not os.access(database, os.R_OK):
         raise _not_allowed(database)
     with tempfile.TemporaryDirectory(prefix="edge-infer-") as copies:

@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from edge_infer import clock
 from edge_infer.messages.gap import GapReason
@@ -163,11 +164,13 @@ class Writer:
         self._measure()
         self._handover.finished()
         for item in batch:
+            if isinstance(item, ResetCounts) and item.renewed is not None:
+                _call(item.renewed, f"the reset of {item.station}'s counts")
             if isinstance(item, Awaited):
                 item.done.set()
         for final, committed in done.finals:
             if committed is not None:
-                _call(committed, final)
+                _call(partial(committed, final), f"result {final.seq} of {final.station}")
         if self._rolling:
             self._rolling = False
             try:
@@ -337,9 +340,9 @@ class Writer:
         self.oldest_s = min((one for one in oldest if one is not None), default=None)
 
 
-def _call(committed: Callable[[Result], None], final: Result) -> None:
+def _call(callback: Callable[[], None], what: str) -> None:
     try:
-        committed(final)
+        callback()
     except Exception:
         # the caller's trouble must not stop the results of other stations
-        log.exception("result %s of %s is committed, but its callback failed", final.seq, final.station)
+        log.exception("%s is committed, but its callback failed", what)

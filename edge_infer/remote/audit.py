@@ -115,6 +115,10 @@ class Audit:
                 if not self._failed:
                     log.error("the audit file %s cannot be written: %s", self._folder / file, error)
                 self._failed = True
+            except Exception:
+                # a bug costs one line, not all later ones
+                self._lost += 1
+                log.exception("a line of the audit is lost")
 
     def _append(self, path: Path, text: str) -> None:
         self._folder.mkdir(mode=0o750, exist_ok=True)

@@ -17,6 +17,8 @@ class Lane:
         self._name = name
         self._queue: queue.Queue[Callable[[], None] | None] = queue.Queue(limit)
         self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+        self._closed = False
 
     @property
     def full(self) -> bool:
@@ -24,25 +26,30 @@ class Lane:
         return self._queue.full()
 
     def put(self, task: Callable[[], None]) -> bool:
-        """From one thread; never waits. False where the queue is full."""
-        try:
-            self._queue.put_nowait(task)
-        except queue.Full:
-            return False
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name=f"commands-{self._name}", daemon=True)
-            self._thread.start()
-        return True
+        """Never waits. False where the queue is full or closed."""
+        with self._lock:
+            if self._closed:
+                return False
+            try:
+                self._queue.put_nowait(task)
+            except queue.Full:
+                return False
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name=f"commands-{self._name}", daemon=True)
+                self._thread.start()
+            return True
 
     def close(self, timeout_s: float) -> bool:
         """After the task in hand; what waits is left. False where it did not end in time."""
-        if self._thread is None:
-            return True
-        try:
-            while True:
-                self._queue.get_nowait()
-        except queue.Empty:
-            self._queue.put_nowait(None)
+        with self._lock:
+            self._closed = True
+            if self._thread is None:
+                return True
+            try:
+                while True:
+                    self._queue.get_nowait()
+            except queue.Empty:
+                self._queue.put_nowait(None)
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 

@@ -122,6 +122,29 @@ def test_a_device_that_is_not_online_has_no_decision(mosquitto: Mosquitto) -> No
         until(decisions, "UNDEFINED", "the device is unreadable")
 
 
+def test_a_device_that_was_away_between_two_questions_must_say_it_again(mosquitto: Mosquitto) -> None:
+    with view(mosquitto) as decisions, foreign_publisher(mosquitto) as foreign:
+        foreign.status()
+        say(foreign, "OK")
+        until(decisions, "OK")
+        for _ in range(3):
+            say(foreign, "OK")
+            foreign.status("offline")
+            foreign.status("online")
+        foreign.say("other/decision", "OK")
+        end = time.monotonic() + 5
+        # nobody asks until all of it is there
+        while not any(
+            one.topic.endswith("other/decision") for one in list(decisions._session._arrived.values())
+        ):
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        assert len(decisions._session._arrived) <= 4
+        assert decisions.of(PREFIX, "cap").why == "nothing was said yet"
+        say(foreign, "NOK")
+        until(decisions, "NOK")
+
+
 def test_a_retained_ok_without_an_end_is_not_believed(mosquitto: Mosquitto) -> None:
     with foreign_publisher(mosquitto) as foreign:
         foreign.status()

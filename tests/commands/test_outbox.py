@@ -418,6 +418,12 @@ def test_of_a_database_that_was_set_aside_what_can_be_read_is_exported(run: Run,
     assert found == list(range(1, len(found) + 1))
 
 
+def test_a_database_to_export_that_is_not_there_is_said(run: Run, state: Path) -> None:
+    opened(state).close(5)
+    code, _, err = run("export", "--database", state / "outbox.db.corrupt-no")
+    assert (code, "there is no " in err, "may not be read" in err) == (1, True, False)
+
+
 # -- documentation
 
 

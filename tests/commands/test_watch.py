@@ -180,13 +180,21 @@ def test_a_result_from_an_outage_says_so(mosquitto: Mosquitto, tmp_path: Path) -
 
 def test_only_the_stations_that_were_asked_for(mosquitto: Mosquitto, tmp_path: Path) -> None:
     with (
-        watching(mosquitto, tmp_path, "--station", "label", "--json") as watcher,
+        # with --prefix it may be a device with other stations than CONFIG's
+        watching(mosquitto, tmp_path, "--station", "label", "--prefix", PREFIX, "--json") as watcher,
         foreign_publisher(mosquitto) as foreign,
     ):
         foreign.result(1, station="cap")
         foreign.result(1, "s2", station="label")
         assert json.loads(lines(watcher, "label")[0])["result"]["station"] == "label"
         assert watcher.end()[0] == 0
+
+
+def test_a_station_that_the_configuration_does_not_have_is_said_at_once(tmp_path: Path) -> None:
+    watcher = Watching(str(write_site(tmp_path, host="127.0.0.1", port=free_port())), "--station", "cpa")
+    out, err = watcher.process.communicate(timeout=20)
+    assert (watcher.process.returncode, out) == (1, b"")
+    assert err.decode().endswith('site.yaml has no station cpa; did you mean "cap"?\n')
 
 
 def test_what_a_stranger_wrote_does_not_command_the_terminal(mosquitto: Mosquitto, tmp_path: Path) -> None:
@@ -319,6 +327,23 @@ def test_a_reader_that_is_thrown_out_ends_and_says_how_to_be_another(tmp_path: P
             if one is not ended:
                 one.process.kill()
                 one.process.communicate()
+
+
+def test_a_reader_that_was_revoked_is_told_what_to_look_for(tmp_path: Path) -> None:
+    broker = SiteBroker(tmp_path / "broker")
+    broker.make("reader", "mes")
+    files = {key: tmp_path / Path(file).name for key, file in broker.files("mes").items()}
+    for key, file in broker.files("mes").items():
+        files[key].write_bytes(Path(file).read_bytes())
+    broker.make("revoke", "mes")
+    with broker:
+        watcher = Watching(
+            "--host", broker.host, "--port", str(broker.port), "--ca", str(files["ca"]),
+            "--cert", str(files["cert"]), "--key", str(files["key"]), "--seconds", "3",
+        )  # fmt: skip
+        _, err = watcher.process.communicate(timeout=20)
+    assert watcher.process.returncode == 1
+    assert b"closed the connection without a word; was our certificate revoked" in err
 
 
 @pytest.mark.parametrize(

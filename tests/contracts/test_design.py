@@ -9,12 +9,18 @@ import subprocess
 import sys
 from importlib.resources import files
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from edge_infer.config.site import load_site
+from edge_infer.messages.command import VERBS
+from edge_infer.messages.kinds import KINDS
+from edge_infer.messages.status import StatusMessage
+from edge_infer.messages.topics import TOPICS
 from edge_infer.model.card_file import CardFile
-from edge_infer.result import json_schema
+from edge_infer.mqtt.settings import MqttSettings
+from edge_infer.result import Decision, ReasonCode, json_schema
 from edge_infer.yamlfile import load
 
 SITE = """\
@@ -134,6 +140,47 @@ def test_a_result_has_every_key_that_subscribers_were_promised() -> None:
     assert set(schema["$defs"]["Device"]["properties"]) == {"requested", "running"}
     assert set(schema["$defs"]["DetectionContent"]["properties"]) == {"type", "label", "score", "box"}
     assert set(schema["$defs"]["RuleOutcome"]["properties"]) == {"name", "decision", "seen"}
+
+
+def test_the_topics_are_those_that_subscribers_were_promised() -> None:
+    # written out: the reference, the schemas and their tests follow the code's own table
+    promised = {
+        "result": ("{station}/result", "no", "outbox"),
+        "gap": ("{station}/gap", "no", "outbox"),
+        "event": ("event", "no", "outbox"),
+        "decision": ("{station}/decision", "expiring", "state"),
+        "last": ("{station}/last", "expiring", "state"),
+        "counts": ("{station}/counts", "yes", "state"),
+        "status": ("status", "yes", "state"),
+        "info": ("info", "yes", "state"),
+        "stats": ("stats", "no", "state"),
+        "image": ("{station}/image/{kind}", "no", "state"),
+        "reply": (None, "no", "state"),
+    }
+    sent = {
+        one.name: (one.below, one.retained, "outbox" if one.outbox else "state") for one in TOPICS if one.sent
+    }
+    assert sent == promised
+    assert {one.below for one in TOPICS if not one.sent} == {"cmd/{verb}", "{station}/cmd/{verb}"}
+    verbs = {
+        "start_single_job", "snapshot", "set_threshold", "select_recipe", "reset_counts", "reload",
+        "get_status", "get_result", "ping",
+    }  # fmt: skip
+    assert set(VERBS) == verbs
+    result = next(one for one in TOPICS if one.name == "result")
+    assert set(result.user) >= {"schema", "seq", "streamId"}
+    assert result.maybe == ("delayed",)
+    assert MqttSettings.model_fields["valid_s"].default == 5
+    assert MqttSettings.model_fields["topic_prefix"].default == "vision/v1/{site}/{line}/{device}"
+
+
+def test_the_words_are_those_that_subscribers_were_promised() -> None:
+    assert get_args(Decision) == ("OK", "NOK", "UNDEFINED")
+    reasons = """stale frozen dark bright blurred covered moved damaged deadline overload nan backend_failed
+        camera_lost golden_failed settling restarted rule_not_evaluable"""
+    assert set(get_args(ReasonCode)) == set(reasons.split())
+    assert set(get_args(StatusMessage.model_fields["state"].annotation)) == {"online", "offline", "stopped"}
+    assert {"line_stop", "camera", "configuration_loaded"} <= set(KINDS)
 
 
 def test_exit_codes_are_the_promised_ones(tmp_path: Path) -> None:

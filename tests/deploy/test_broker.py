@@ -215,6 +215,10 @@ def test_who_is_revoked_is_let_in_no_more_and_may_come_back_with_a_new_certifica
     broker.stop()
     broker.start()
     assert not is_let_in(broker, old)
+    tls: Any = old
+    with device(broker, tmp_path / "outbox", user=None, password=None, tls=tls, timing=QUICK) as one:
+        one.wait(lambda: one.publisher.stats.trouble is not None, "refused")
+        assert "was the device's certificate revoked?" in str(one.publisher.stats.trouble)
     assert is_let_in(broker, broker.files("ipc7"))
     assert "gone" not in broker.make("list")
     broker.make("reader", "gone")

@@ -206,6 +206,19 @@ def test_a_picture_that_cannot_be_made_costs_only_itself(
     until(lambda: one.evidence.stored == 2)
 
 
+def test_a_first_letter_that_cannot_be_drawn_does_not_end_the_encoder(
+    store: Open, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken() -> None:
+        raise RuntimeError("no font")
+
+    monkeypatch.setattr(module, "_warm_up", broken)
+    one = store()
+    one.offer()
+    until(lambda: one.evidence.stored == 1)
+    assert "no font" in caplog.text
+
+
 def test_old_pictures_are_deleted_at_the_start_and_new_ones_do_not_wait_for_that(
     tmp_path: Path, store: Open
 ) -> None:

@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from importlib.resources import files
 from pathlib import Path
@@ -23,55 +23,18 @@ from PIL import Image as Pillow
 
 from tests.support.evidence import ext4, lay, pictures, until
 from tests.support.mosquitto import Mosquitto
-from tests.support.running import ForeignSubscriber, Running
-from tests.support.sites import write_model
+from tests.support.running import ForeignSubscriber
+from tests.support.runs import RESULTS, Run, site
 
-RESULTS = "vision/v1/plant1/l3/ipc7/+/result"
 EVENTS = "vision/v1/plant1/l3/ipc7/event"
 NOTHING_FOUND = {"name": "some", "count": {"labels": ["bottle"], "at_least": 1}}
 EVERYTHING = {"min_free_bytes": 0, "ok_every": 1, "per_minute": 100_000}
 
-Run = Callable[[Path], Running]
-
-
-@pytest.fixture
-def run() -> Iterator[Run]:
-    """Starts `edge-infer run`; what still runs after a test is killed."""
-    started: list[Running] = []
-
-    def start(path: Path) -> Running:
-        started.append(Running(path))
-        return started[-1]
-
-    yield start
-    for one in started:
-        one.kill()
-
 
 def write_site(folder: Path, broker: Mosquitto | None, evidence: dict[str, Any], **more: Any) -> Path:
     """A drawn scene in which a small network finds nothing: every part is NOK."""
-    write_model(folder / "model")
-    (folder / "password").write_text("correct horse")
-    data: dict[str, Any] = {
-        "format": 1,
-        "site": "plant1",
-        "line": "l3",
-        "device": "ipc7",
-        "state_dir": "state",
-        "mqtt": {
-            "host": "127.0.0.1",
-            "port": broker.port if broker else 9,
-            "user": "edge-infer",
-            "password": {"file": "password"},
-        },
-        "cameras": {"scene": {"type": "synthetic", "fps": 25, "seed": 1}},
-        "models": {"m": {"path": "model"}},
-        "stations": {"cap": {"camera": "scene", "model": "m", "rules": [NOTHING_FOUND]}},
-        "evidence": evidence,
-    }
-    path = folder / "site.yaml"
-    path.write_text(yaml.safe_dump(data | more, sort_keys=False))
-    return path
+    nok = {"cap": {"camera": "scene", "model": "m", "rules": [NOTHING_FOUND]}}
+    return site(folder, broker, fps=25, **{"stations": nok, "evidence": evidence} | more)
 
 
 def looked_at(image: dict[str, Any]) -> np.ndarray[Any, Any]:

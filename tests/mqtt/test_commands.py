@@ -8,6 +8,7 @@ import pytest
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
+from edge_infer.mqtt import replies
 from edge_infer.mqtt.publisher import Message
 from tests.support.mosquitto import Mosquitto
 from tests.support.publishers import PREFIX, device
@@ -72,6 +73,31 @@ def test_commands_still_arrive_after_a_reconnection_and_after_a_handler_failed(
     assert [message.payload for message in got] == [b"1", b"2"]
     assert got[0].expiry_s is not None
     assert "a command on" in caplog.text
+
+
+def test_an_answer_that_waited_too_long_for_the_broker_is_not_sent_any_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    got: list[Message] = []
+    with Mosquitto(tmp_path / "mosquitto") as broker, device(broker, tmp_path / "outbox") as one:
+        one.publisher.subscribe(TOPIC, got.append)
+        with subscribed(broker, f"{PREFIX}/status") as requester:
+            requester.wait_on("status")
+            time.sleep(0.1)
+            _ask(requester, answer_to="vision/v1/rsp/mes")
+            one.wait(lambda: bool(got), "asked")
+        one.lock_out()
+        broker.kill()
+        one.wait(lambda: not one.publisher.connected, "without a broker")
+        monkeypatch.setattr(replies, "VALID_S", 0.0)
+        assert one.publisher.respond(got[0], b"old")
+        monkeypatch.setattr(replies, "VALID_S", 60.0)
+        assert one.publisher.respond(got[0], b"still wanted")
+        broker.start()
+        with subscribed(broker, "vision/v1/rsp/#") as requester:
+            one.let_in()
+            requester.wait_on("mes")
+            assert [answer.payload for answer in requester.on("mes")] == [b"still wanted"]
 
 
 def test_a_retained_command_is_not_obeyed(mosquitto: Mosquitto, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from edge_infer.mqtt import pump
 from edge_infer.mqtt.publisher import Timing
 from tests.support.bad_network import BadNetwork
 from tests.support.fake_broker import (
@@ -151,6 +152,25 @@ def test_a_refused_result_is_kept_aside_with_the_brokers_reason_and_the_next_one
         # the second result and the event about the first
         one.wait(lambda: one.publisher.stats.delivered >= 2, "delivered")
         assert one.publisher.stats.refused_topics == {f"{PREFIX}/cap/result": reason}
+
+
+def test_refused_topics_are_told_once_each_and_not_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(pump, "REFUSALS", 3)
+
+    def answer(body: bytes) -> bytes:
+        length = int.from_bytes(body[:2], "big")
+        refused = bytes([PUBACK << 4, 4]) + body[2 + length : 4 + length] + bytes([0x87, 0])
+        return refused if _topic(body).endswith("/result") else acknowledging(body)
+
+    with _publishing(answer) as broker, device(broker, tmp_path / "outbox") as one:
+        one.connected()
+        for i in range(10):
+            one.put(result(f"s{i % 5}"))
+        one.wait(lambda: one.outbox.stats.dead == 10, "kept aside")
+        assert len([one for one in caplog.records if "the broker refuses" in one.getMessage()]) == 3
+        assert len(one.publisher.stats.refused_topics) == 3
 
 
 def test_a_puback_that_is_a_success_with_a_reason_deletes_the_result(tmp_path: Path) -> None:

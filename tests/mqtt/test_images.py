@@ -67,7 +67,8 @@ def test_results_and_states_pass_pictures_and_the_newest_pictures_win(tmp_path: 
         for _ in range(3):
             one.put(result())
         one.publisher.decision("cap", result("cap", "NOK"))
-        one.outbox.flush(5)
+        # committed is not yet ready to be sent
+        one.wait(lambda: len(one.outbox._ready._waiting) == 3, "ready")
         hold.set()
         one.wait(lambda: "p/image/6" in topics, "sent")
         pictures = [topic for topic in topics if topic.startswith("p/image/")]

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import jsonschema
+import pytest
 
 from edge_infer import clock
 from edge_infer.outbox import Counts
@@ -136,6 +137,9 @@ def test_a_decision_is_a_bare_word_and_last_is_the_result(mosquitto: Mosquitto, 
             assert timedelta(seconds=3) < until - clock.now() <= timedelta(seconds=5)
             assert message.properties["MessageExpiryInterval"] in (3, 4)
         assert last.json["validUntil"] == last.user["validUntil"]
+        # as the other times beside it
+        assert last.json["validUntil"].endswith("Z")
+        assert last.json["creationTime"].endswith("Z")
         with subscribed(mosquitto, f"{PREFIX}/cap/#") as later:
             assert all(message.retained for message in later.wait_for(lambda messages: len(messages) == 2))
 
@@ -276,6 +280,39 @@ def test_a_decision_made_while_the_broker_is_away_is_sent_only_while_it_is_true(
             assert _words(subscriber.wait_on("/decision")) == ["NOK"]
             time.sleep(0.2)
             assert {message.topic for message in subscriber.on("/decision")} == {f"{PREFIX}/cap/decision"}
+
+
+@pytest.mark.parametrize("frozen_s", [1.6, 3.0])
+def test_a_decision_that_reached_the_broker_late_is_taken_back_at_its_end(
+    mosquitto: Mosquitto, tmp_path: Path, frozen_s: float
+) -> None:
+    # with 3 s the connection is lost meanwhile, and what lies in its buffer is still read by the broker
+    with device(mosquitto, tmp_path / "outbox", valid_s=2.0) as one:
+        one.connected()
+        one.wait(lambda: one.publisher.stats.in_flight == 0, "told")
+        mosquitto.freeze()
+        said = time.monotonic()
+        one.publisher.decision("cap", result("cap", "OK"))
+        time.sleep(frozen_s)
+        mosquitto.thaw()
+        # else the broker would keep it for as long as it held when it was sent
+        with subscribed(mosquitto, f"{PREFIX}/cap/decision") as later:
+            later.wait_for(lambda messages: b"UNDEFINED" in [one.payload for one in messages])
+            assert time.monotonic() - said < max(2.0, frozen_s) + 2
+            time.sleep(0.5)
+            assert _words(later.messages)[-1] == "UNDEFINED"
+
+
+def test_a_decision_that_was_not_late_just_ends(mosquitto: Mosquitto, tmp_path: Path) -> None:
+    with (
+        subscribed(mosquitto, f"{PREFIX}/cap/decision") as subscriber,
+        device(mosquitto, tmp_path / "outbox", valid_s=2.0) as one,
+    ):
+        one.connected()
+        one.publisher.decision("cap", result("cap", "OK"))
+        subscriber.wait_on("decision")
+        time.sleep(3)
+        assert _words(subscriber.messages) == ["OK"]
 
 
 def test_a_decision_of_an_old_result_is_not_sent(mosquitto: Mosquitto, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 from edge_infer import clock
 from edge_infer.outbox import Outbox, OutboxSettings, Row, writer
 from edge_infer.outbox.folder import Folder
+from edge_infer.outbox.handover import Handover, NewResult
 from edge_infer.outbox.row import Place
 from edge_infer.result import Decision, Result
 from tests.support.outboxes import Reader, numbers, opened, put_all
@@ -209,6 +210,23 @@ def test_an_answer_given_up_in_hand_does_not_leave_its_trigger_open(tmp_path: Pa
     assert outbox.flush(5)
     assert outbox.open_triggers("cap") == []
     outbox.close(5)
+
+
+def test_a_disk_that_hangs_for_days_needs_no_memory_for_what_was_given_up() -> None:
+    handover = Handover(10)
+
+    def held() -> int:
+        kept = [item for item in handover._items if isinstance(item, NewResult)]
+        return len(kept) + sum(len(item.lost_jobs) for item in kept)
+
+    for _ in range(20):
+        one = result("cap", "OK")
+        handover.put(NewResult("p/cap/result", "cap", "OK", one, None))
+    before = held()
+    for _ in range(2000):
+        one = result("cap", "OK")
+        handover.put(NewResult("p/cap/result", "cap", "OK", one, None))
+    assert held() <= before + 10
 
 
 def test_results_that_are_too_old_are_given_up_and_told(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sqlite3
 import struct
@@ -45,6 +46,20 @@ def killed(folder: Path, commit: str = "fsync") -> tuple[str, int]:
         stream_id, seq = process.stdout.readline().split()
         process.send_signal(signal.SIGKILL)
     return stream_id, int(seq)
+
+
+@pytest.fixture(scope="module")
+def killed_once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, int]:
+    folder = tmp_path_factory.mktemp("killed")
+    return (folder, *killed(folder))
+
+
+@pytest.fixture
+def left(killed_once: tuple[Path, str, int], tmp_path: Path) -> tuple[str, int]:
+    """What a service left in ``tmp_path`` that was killed: its stream and its last number."""
+    folder, stream_id, seq = killed_once
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    return stream_id, seq
 
 
 def _truncated(database: Path) -> None:
@@ -104,8 +119,8 @@ def test_a_damaged_database_is_set_aside_told_and_replaced(
     again.close(5)
 
 
-def test_a_killed_service_goes_on_in_its_stream(tmp_path: Path) -> None:
-    stream_id, seq = killed(tmp_path)
+def test_a_killed_service_goes_on_in_its_stream(tmp_path: Path, left: tuple[str, int]) -> None:
+    stream_id, seq = left
     outbox = opened(tmp_path)
     final = put_all(outbox, [result()])[0]
     assert (final.stream_id, final.seq) == (stream_id, seq + 1)
@@ -131,9 +146,9 @@ def _deleted(log: Path) -> None:
 
 @pytest.mark.parametrize("damage", [_in_the_middle, _at_its_head, _deleted])
 def test_a_log_that_lost_what_was_committed_ends_the_stream(
-    damage: Callable[[Path], None], tmp_path: Path
+    damage: Callable[[Path], None], tmp_path: Path, left: tuple[str, int]
 ) -> None:
-    stream_id, _ = killed(tmp_path)
+    stream_id, _ = left
     damage(tmp_path / "outbox.db-wal")
     outbox = opened(tmp_path)
     reader = Reader(outbox)
@@ -148,8 +163,8 @@ def test_a_log_that_lost_what_was_committed_ends_the_stream(
     again.close(5)
 
 
-def test_a_frame_that_a_kill_left_unfinished_is_no_damage(tmp_path: Path) -> None:
-    stream_id, seq = killed(tmp_path)
+def test_a_frame_that_a_kill_left_unfinished_is_no_damage(tmp_path: Path, left: tuple[str, int]) -> None:
+    stream_id, seq = left
     log = tmp_path / "outbox.db-wal"
     data = log.read_bytes()
     frame = 24 + struct.unpack(">I", data[8:12])[0]

@@ -7,8 +7,11 @@ import subprocess
 import sys
 import threading
 import time
+from collections import deque
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -302,4 +305,26 @@ def test_putting_never_waits_for_a_commit(tmp_path: Path) -> None:
         outbox.put("p/cap/result", result())
     assert outbox.stats.committed == 1
     release.set()
+    outbox.close(5)
+
+
+def test_an_alarm_that_comes_while_somebody_begins_to_listen_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outbox = opened(tmp_path)
+    told: list[str] = []
+    listener = threading.Thread(target=lambda: outbox.listen(lambda: None, lambda kind, _: told.append(kind)))
+
+    class Late(deque[tuple[str, Mapping[str, Any]]]):
+        def append(self, alarm: tuple[str, Mapping[str, Any]], /) -> None:
+            # nobody listened when the alarm looked; now somebody does
+            listener.start()
+            listener.join(0.2)
+            super().append(alarm)
+
+    monkeypatch.setattr(outbox, "_alarms", Late())
+    outbox._alarm("late", {})
+    listener.join(5)
+    outbox._alarm("next", {})
+    assert told == ["late", "next"]
     outbox.close(5)

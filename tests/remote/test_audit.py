@@ -87,3 +87,24 @@ def test_a_disk_that_cannot_be_written_is_said_once_and_the_log_still_has_it(
         one.close(5)
     assert caplog.text.count("cannot be written") == 1
     assert caplog.text.count("set_threshold") == 3
+
+
+def test_a_line_that_cannot_be_written_for_a_bug_costs_only_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    one = Audit(tmp_path)
+    write = one._append
+    broken: list[Path] = []
+
+    def once(path: Path, text: str) -> None:
+        if not broken:
+            broken.append(path)
+            raise RuntimeError("a bug")
+        write(path, text)
+
+    monkeypatch.setattr(one, "_append", once)
+    _note(one)
+    _note(one)
+    one.close(5)
+    assert [line["linesLostBefore"] for line in _lines(tmp_path)] == [1]
+    assert "a bug" in caplog.text

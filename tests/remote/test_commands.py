@@ -18,12 +18,14 @@ import pytest
 from edge_infer import clock
 from edge_infer.errors import ConfigError, EdgeInferError, Mistake
 from edge_infer.messages.command import ACTUATING, AT_DEVICE, VERBS
+from edge_infer.outbox import Counts
 from edge_infer.remote import commands as module
 from edge_infer.remote.audit import COMMANDS, FOLDER, PARTS
 from edge_infer.remote.commands import QUEUES
 from edge_infer.remote.freshness import LONGEST_S
 from edge_infer.remote.memory import NAME
 from edge_infer.remote.recent import KEPT
+from edge_infer.result import Result
 from tests.support.frames import frame
 from tests.support.mosquitto import Mosquitto
 from tests.support.publishers import PREFIX
@@ -256,6 +258,34 @@ def test_a_full_queue_of_parts_is_told_busy_and_the_station_is_not_asked(
         assert set(codes) == {"not_stored", "queue_full"}
         asked = [i for i in range(50) if one.station.known(f"A-{i}") is not None]
         assert len(asked) == codes.count("not_stored") <= 22
+
+
+def test_a_result_right_after_a_reset_is_in_the_counts_that_are_told_last(
+    mosquitto: Mosquitto, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with subscribed(mosquitto, REPLIES) as subscriber, commanded(mosquitto, tmp_path) as one:
+        outbox, publisher = one.device.outbox, one.device.publisher
+        read = outbox.counts
+
+        def committed(_: Result) -> None:
+            publisher.counts("cap", read("cap"))
+
+        def read_slowly(station: str) -> Counts:
+            found = read(station)
+            if threading.current_thread().name.startswith("commands-"):
+                one.device.put(result("cap", "OK"), committed)
+                assert outbox.flush(5)
+                one.device.delivered()
+            return found
+
+        monkeypatch.setattr(outbox, "counts", read_slowly)
+        one.device.put(result("cap", "NOK"), committed)
+        assert Asker(subscriber).ask("cap/reset_counts")["status"] == "ok"
+        final = read("cap")
+    with subscribed(mosquitto, f"{PREFIX}/cap/counts") as later:
+        told = later.wait_on("counts")[0].json
+        assert (told["OK"], told["NOK"]) == (final.ok, final.nok)
+        assert final.nok == 0
 
 
 def test_a_command_that_hangs_does_not_keep_the_service_from_stopping(

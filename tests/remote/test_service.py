@@ -9,74 +9,38 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import cv2
 import numpy as np
-import pytest
 import yaml
 
 from edge_infer.messages.command import VERBS
 from edge_infer.remote.audit import COMMANDS, FOLDER
+from tests.support import runs
 from tests.support.mosquitto import Mosquitto
 from tests.support.pki import Pki
 from tests.support.publishers import PREFIX
 from tests.support.remote import Asker, until
 from tests.support.running import Running
-from tests.support.sites import write_model
+from tests.support.runs import NO_BOTTLE, Run
 from tests.support.subscriber import subscribed
 
-RULE = {"name": "none", "count": {"labels": ["bottle"], "at_most": 0}}
 DOC = Path(__file__).parents[2] / "docs" / "mqtt.md"
-
-Run = Callable[..., Running]
-
-
-@pytest.fixture
-def run() -> Iterator[Run]:
-    """Starts `edge-infer run`; what still runs after a test is killed."""
-    started: list[Running] = []
-
-    def start(path: Path) -> Running:
-        started.append(Running(path))
-        return started[-1]
-
-    yield start
-    for one in started:
-        one.kill()
 
 
 def site(folder: Path, broker: Mosquitto, **more: Any) -> Path:
     """A free-running station and one that is asked for parts, with a recipe each."""
-    folder.mkdir(exist_ok=True)
-    write_model(folder / "model")
-    (folder / "password").write_text(broker.password)
+    free = {"camera": "scene", "model": "m", "rules": [NO_BOTTLE]}
     data: dict[str, Any] = {
-        "format": 1,
-        "site": "plant1",
-        "line": "l3",
-        "device": "ipc7",
-        "state_dir": "state",
-        "mqtt": {
-            "host": "127.0.0.1",
-            "port": broker.port,
-            "user": broker.user,
-            "password": {"file": "password"},
+        "stations": {"free": free, "cap": {**free, "trigger": {"type": "mqtt"}}},
+        "recipes": {
+            "blue": {"free": {"rules": [{**NO_BOTTLE, "name": "blue"}]}, "cap": {"rules": [NO_BOTTLE]}}
         },
-        "cameras": {"scene": {"type": "synthetic", "fps": 20, "seed": 1}},
-        "models": {"m": {"path": "model"}},
-        "stations": {
-            "free": {"camera": "scene", "model": "m", "rules": [RULE]},
-            "cap": {"camera": "scene", "trigger": {"type": "mqtt"}, "model": "m", "rules": [RULE]},
-        },
-        "recipes": {"blue": {"free": {"rules": [{**RULE, "name": "blue"}]}, "cap": {"rules": [RULE]}}},
         "commands": {"allow": list(VERBS), "per_minute": 6000},
-    } | more
-    path = folder / "site.yaml"
-    path.write_text(yaml.safe_dump(data, sort_keys=False))
-    return path
+    }
+    return runs.site(folder, broker, **data | more)
 
 
 def ready(asker: Asker, running: Running) -> None:

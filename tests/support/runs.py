@@ -28,7 +28,7 @@ def site(
     """A drawn scene through a small hand-made network; the broker may be away."""
     folder.mkdir(exist_ok=True)
     write_model(folder / "model")
-    (folder / "password").write_text("correct horse")
+    (folder / "password").write_text(broker.password if broker else "correct horse")
     scene: dict[str, Any] = {"type": "synthetic", "fps": fps, "seed": 1}
     if frames:
         scene["frames"] = frames
@@ -41,7 +41,7 @@ def site(
         "mqtt": {
             "host": "127.0.0.1",
             "port": broker.port if broker else 9,
-            "user": "edge-infer",
+            "user": broker.user if broker else "edge-infer",
             "password": {"file": "password"},
         },
         "cameras": {"scene": scene},

@@ -10,6 +10,6 @@ from edge_infer.remote.reach import Reach
 
 def reset_counts(_request: ResetCounts, command: Command, reach: Reach) -> Answer:
     """Durable when it is answered."""
-    reach.outbox.reset_counts(command.at)
-    reach.publisher.counts(command.at, reach.outbox.counts(command.at))
+    station, outbox = command.at, reach.outbox
+    outbox.reset_counts(station, lambda: reach.publisher.counts(station, outbox.counts(station)))
     return Answer("ok", "done", "the counts start from zero")
