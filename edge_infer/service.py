@@ -20,6 +20,7 @@ from edge_infer.engines import Engines
 from edge_infer.errors import EdgeInferError
 from edge_infer.frame import PartTrigger
 from edge_infer.inventory import info
+from edge_infer.messages.camera import CameraMessage
 from edge_infer.mqtt.publisher import Publisher
 from edge_infer.outbox import Outbox, Shifts
 from edge_infer.remote.commands import Commands
@@ -205,12 +206,18 @@ class Service:
         for station in stations:
             if state == "connected":
                 station.recovered()
-            elif state == "lost":
+            elif state in ("lost", "busy"):
                 station.trouble(Unusable("camera_lost", text))
             elif state == "stalled":
                 station.trouble(Unusable("stale", text))
+            elif state == "frozen":
+                station.trouble(Unusable("frozen", text))
             elif state in ("ended", "failed"):
                 station.end_recording(broken_off=text if state == "failed" else None)
+
+    def camera_counted(self, message: CameraMessage) -> None:
+        """Called by a camera's own thread."""
+        self._publisher.camera(message)
 
     def _watch(self) -> None:
         """Keep deadlines, feed systemd's watchdog while every thread lives, end with the recordings."""

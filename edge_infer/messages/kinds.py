@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import AwareDatetime
 
+from edge_infer.messages.camera import CameraState
 from edge_infer.messages.counts import ShiftCounts
 from edge_infer.result import Decision, Part, ReasonCode
 
@@ -15,7 +16,7 @@ class CameraChanged(Part):
     """A camera was opened, lost, or has ended."""
 
     camera: str
-    state: Literal["opening", "connected", "stalled", "lost", "ended", "failed"]
+    state: CameraState
     text: str
     """Why, in words."""
 

@@ -42,6 +42,8 @@ class Capture(NamedTuple):
     """Somebody asked for it: it gives way to no newer one."""
     part: bool = False
     """The camera's own line asked for it."""
+    packets_lost: int | None = None
+    """On the way from the camera, since it was opened; None where nobody tells."""
 
 
 class Driver(Protocol):
@@ -77,6 +79,8 @@ class DriverSource:
         self._waiting: deque[Frame] = deque()
         """Of frames that nobody asked for only the last."""
         self._alive_s = time.monotonic()
+        self.packets_lost: int | None = None
+        """See CountsPackets."""
         self._thread = threading.Thread(target=self._run, name=f"driver-{camera}", daemon=True)
         self._thread.start()
         with self._changed:
@@ -152,6 +156,7 @@ class DriverSource:
                 driver.close()
 
     def _give(self, capture: Capture, seq: int) -> None:
+        self.packets_lost = capture.packets_lost
         damaged, pixels = capture.damaged, capture.pixels
         if capture.kept and len(self._waiting) >= KEPT:
             damaged, pixels = "parts came faster than their pictures were taken over", np.zeros_like(pixels)

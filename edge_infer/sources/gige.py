@@ -135,6 +135,11 @@ class _Asked:
         """See Source."""
         return self._source.read(timeout_s)
 
+    @property
+    def packets_lost(self) -> int | None:
+        """See CountsPackets."""
+        return self._source.packets_lost
+
     def fire(self, at_s: float) -> None:
         """See OnDemand."""
         self._connection.fire(at_s)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, cast
 import numpy as np
 from pydantic import Field, StringConstraints, model_validator
 
-from edge_infer.errors import SourceError
+from edge_infer.errors import SourceBusyError, SourceError
 from edge_infer.settings import Secrets, SitePath
 from edge_infer.sources import Source, SourceSettings
 from edge_infer.sources._driver import Capture, DriverSource
@@ -32,6 +32,11 @@ _QUERYCAP = 0x80685600
 _QUERYCAP_BYTES = 104
 _VIDEO_CAPTURE = 0x00000001 | 0x00001000  # single or multi-planar
 _DEVICE_CAPS = 0x80000000
+# _IOWR('V', 8, struct v4l2_requestbuffers)
+_REQBUFS = 0xC0145608
+_REQBUFS_BYTES = 20
+_SINGLE, _MULTI_PLANAR = 1, 9
+_MMAP = 1
 
 
 class V4l2(SourceSettings):
@@ -180,10 +185,13 @@ def _identify(camera: str, path: Path) -> str:
     answer = bytearray(_QUERYCAP_BYTES)
     try:
         fcntl.ioctl(handle, _QUERYCAP, answer)
+        busy = _has_an_owner(handle)
     except OSError as error:
         raise SourceError(f"camera {camera}: {path} is not a camera", hint=_others()) from error
     finally:
         os.close(handle)
+    if busy:
+        raise _in_use(camera, path)
     all_caps, node_caps = (int.from_bytes(answer[at : at + 4], "little") for at in (84, 88))
     card, bus = (bytes(answer[at : at + 32]).split(b"\0")[0].decode("utf-8", "replace") for at in (16, 48))
     if not (node_caps if all_caps & _DEVICE_CAPS else all_caps) & _VIDEO_CAPTURE:
@@ -194,16 +202,34 @@ def _identify(camera: str, path: Path) -> str:
     return f"{card} at {bus}"
 
 
+def _has_an_owner(handle: int) -> bool:
+    """True where another program takes pictures: opening works for everybody, only buffers have one owner."""
+    for kind in (_SINGLE, _MULTI_PLANAR):
+        # none: asks for nothing, frees nothing of ours
+        request = bytearray(_REQBUFS_BYTES)
+        request[4:12] = kind.to_bytes(4, "little") + _MMAP.to_bytes(4, "little")
+        try:
+            fcntl.ioctl(handle, _REQBUFS, request)
+        except OSError as error:
+            if error.errno == errno.EBUSY:
+                return True
+    return False
+
+
 def _not_opened(camera: str, path: Path, error: OSError) -> SourceError:
     if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ENXIO, errno.ENODEV):
         return SourceError(f"camera {camera}: there is no {path}", hint=_others())
     if error.errno in (errno.EACCES, errno.EPERM):
         return _forbidden(camera, path)
     if error.errno == errno.EBUSY:
-        return SourceError(
-            f"camera {camera}: {path} is in use", hint=f"`fuser -v {path}` names the program that has it"
-        )
+        return _in_use(camera, path)
     return SourceError(f"camera {camera}: cannot open {path}: {error.strerror}", hint=_others())
+
+
+def _in_use(camera: str, path: Path) -> SourceBusyError:
+    return SourceBusyError(
+        f"camera {camera}: {path} is in use", hint=f"`fuser -v {path}` names the program that has it"
+    )
 
 
 def _forbidden(camera: str, path: Path) -> SourceError:
