@@ -11,15 +11,14 @@ import pwd
 import stat
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, NamedTuple, cast
 
 import numpy as np
 from pydantic import Field, StringConstraints, model_validator
 
 from edge_infer.errors import SourceBusyError, SourceError
 from edge_infer.settings import Secrets, SitePath
-from edge_infer.sources import Source, SourceSettings
-from edge_infer.sources._driver import Capture, DriverSource
+from edge_infer.sources._driver import Capture, Driver, DriverSettings
 
 if TYPE_CHECKING:
     import cv2
@@ -39,8 +38,11 @@ _SINGLE, _MULTI_PLANAR = 1, 9
 _MMAP = 1
 
 
-class V4l2(SourceSettings):
+class V4l2(DriverSettings):
     """``{type: v4l2, path: /dev/v4l/by-path/..., width: 1280, height: 720, fps: 30, fourcc: MJPG}``."""
+
+    # a kernel's driver that does not come back from a call cannot be interrupted
+    isolated: ClassVar[bool] = True
 
     type: Literal["v4l2"]
     path: SitePath
@@ -64,14 +66,9 @@ class V4l2(SourceSettings):
             raise ValueError("width and height go together; give both or none")
         return self
 
-    def open(self, camera: str, secrets: Secrets) -> Source:  # noqa: ARG002 - a device node has no password
+    def connect(self, camera: str, secrets: Secrets) -> Driver:  # noqa: ARG002 - a device has no password
         """Set the device up and read back what it took."""
-        return DriverSource(
-            camera,
-            lambda: _Device(self, camera),
-            open_timeout_s=self.open_timeout_s,
-            read_timeout_s=self.read_timeout_s,
-        )
+        return _Device(self, camera)
 
 
 class _Device:
