@@ -188,6 +188,14 @@ class ThresholdDropped(Part):
     value: float
 
 
+class TriggerChanged(Part):
+    """A station's light barrier on an input of the device can be heard, or cannot: then no part is judged."""
+
+    state: Literal["ready", "lost"]
+    text: str
+    """Why, in words."""
+
+
 KINDS: MappingProxyType[str, type[Part]] = MappingProxyType(
     {
         "camera": CameraChanged,
@@ -211,6 +219,7 @@ KINDS: MappingProxyType[str, type[Part]] = MappingProxyType(
         "streams_renewed": StreamsRenewed,
         "threshold_changed": ThresholdChanged,
         "threshold_dropped": ThresholdDropped,
+        "trigger": TriggerChanged,
     }
 )
 """Whoever adds an ``event(`` adds its kind here; readers ignore kinds that they do not know."""
