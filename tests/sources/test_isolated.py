@@ -254,12 +254,14 @@ def test_a_slot_that_is_written_over_is_never_half_read() -> None:
     thread.start()
     whole = 0
     end_s = time.monotonic() + 1.0
-    while time.monotonic() < end_s:
-        number = latest[0]
-        pixels = reader.read(number) if number else None
-        if pixels is not None:
-            assert pixels.min() == pixels.max() == number % 251
-            whole += 1
-    done.set()
-    thread.join()
+    try:
+        while time.monotonic() < end_s:
+            number = latest[0]
+            pixels = reader.read(number) if number else None
+            if pixels is not None:
+                assert pixels.min() == pixels.max() == number % 251
+                whole += 1
+    finally:
+        done.set()
+        thread.join()
     assert whole
