@@ -19,6 +19,7 @@ import threading
 import time
 import traceback
 from contextlib import suppress
+from importlib import import_module
 from typing import Any
 
 from edge_infer.errors import SourceError
@@ -47,6 +48,8 @@ def main() -> None:
     logging.getLogger("edge_infer").setLevel(job["level"])
     try:
         settings: DriverSettings = resolve({"it": job["class"]}, "it").model_validate_json(job["settings"])
+        if settings.library is not None:
+            import_module(settings.library)
         line.send({"is": "started"})
         driver = settings.connect(job["camera"], Secrets(job["environ"]))
         try:

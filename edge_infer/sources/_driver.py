@@ -74,6 +74,8 @@ class DriverSettings(SourceSettings):
 
     isolated: ClassVar[bool] = False
     """True: its library or the kernel may hang for good, or crash, so it runs in a process of its own."""
+    library: ClassVar[str | None] = None
+    """What a process of its own loads before the time for opening begins: small devices need seconds."""
 
     open_timeout_s: float = Field(default=5.0, gt=0, le=60)
     read_timeout_s: float = Field(default=5.0, gt=0, le=60)

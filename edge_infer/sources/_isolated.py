@@ -37,7 +37,7 @@ from edge_infer.sources._shared_frames import SharedFrames
 
 log = logging.getLogger(__name__)
 
-START_S = 10.0
+START_S = 30.0
 """Until a new process has loaded the camera's library; not counted in ``open_timeout_s``."""
 KILL_S = 0.5
 """How long a killed process may take to be gone."""

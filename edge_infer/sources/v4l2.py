@@ -43,6 +43,7 @@ class V4l2(DriverSettings):
 
     # a kernel's driver that does not come back from a call cannot be interrupted
     isolated: ClassVar[bool] = True
+    library: ClassVar[str | None] = "cv2"
 
     type: Literal["v4l2"]
     path: SitePath

@@ -28,6 +28,9 @@ class Bad(DriverSettings):
 
     isolated: ClassVar[bool] = True
 
+    # costs some tenths of a second, which are not those for opening
+    library: ClassVar[str | None] = "cv2"
+
     type: Literal["bad"] = "bad"
     told: Path
 
