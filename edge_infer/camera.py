@@ -7,22 +7,27 @@ import random
 import threading
 import time
 from collections.abc import Sequence
-from typing import Literal, Protocol
+from typing import Protocol
 
-from edge_infer.errors import SourceError, SourceStalledError
+from edge_infer import clock
+from edge_infer.camera_meter import Meter
+from edge_infer.errors import SourceBusyError, SourceError, SourceStalledError
 from edge_infer.frame import Frame
+from edge_infer.messages.camera import CameraMessage, CameraState
 from edge_infer.settings import Secrets
 from edge_infer.sources import OnDemand, Source, SourceSettings
 
 log = logging.getLogger(__name__)
 
-State = Literal["opening", "connected", "stalled", "lost", "ended", "failed"]
+State = CameraState
 
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 30.0
 READ_S = 0.5
 """How often a waiting reader looks whether it should stop."""
 STALL_S = 1.0
 """Beyond ``max_age_s``: a camera of one frame a second is slow, not stalled."""
+TELL_S = 5.0
+"""How often the numbers of a camera that does not change are told."""
 
 
 class Viewer(Protocol):
@@ -37,6 +42,9 @@ class Watcher(Protocol):
 
     def camera_changed(self, camera: str, state: State, text: str) -> None:
         """Called at each change, from the camera's thread."""
+
+    def camera_counted(self, message: CameraMessage) -> None:
+        """Called after each change, and at most every ``TELL_S`` where numbers or the text changed."""
 
 
 class Camera:
@@ -53,6 +61,9 @@ class Camera:
         self.name = name
         self.settings = settings
         self.state: State = "opening"
+        self._text = "it is opened for the first time"
+        self._since = clock.now()
+        self._meter = Meter()
         self.ended = threading.Event()
         """A recording is over, well or not."""
         self.failure: Exception | None = None
@@ -60,6 +71,8 @@ class Camera:
         self._secrets = secrets
         self._viewers = tuple(viewers)
         self._watcher = watcher
+        self._told: CameraMessage | None = None
+        self._told_s = -TELL_S
         self._stopping = threading.Event()
         self._source: Source | None = None
         self._thread = threading.Thread(target=self._run, name=f"camera-{name}", daemon=True)
@@ -95,7 +108,9 @@ class Camera:
         wait_s = FIRST_WAIT_S
         while not self._stopping.is_set():
             try:
+                self._tell()
                 self._source = self.settings.open(self.name, self._secrets)
+                self._meter.opened(self._source)
                 if self._read_all(self._source):
                     self._change("ended", "the recording has ended")
                     self.ended.set()
@@ -107,14 +122,14 @@ class Camera:
                     log.exception("camera %s: a bug in its source", self.name)
                 if self._stopping.is_set():
                     return
-                if self.state in {"connected", "stalled"}:
+                if self.state in {"connected", "stalled", "frozen"}:
                     wait_s = FIRST_WAIT_S
                 if self.settings.recorded:
                     # from its start again it would judge parts twice
                     self._change("failed", str(error))
                     self.ended.set()
                     return
-                self._change("lost", str(error))
+                self._change("busy" if isinstance(error, SourceBusyError) else "lost", str(error))
             finally:
                 if self._source is not None:
                     self._source.close()
@@ -135,11 +150,14 @@ class Camera:
                 silent_s = time.monotonic() - last_s
                 if not self.settings.waits and silent_s > self.settings.max_age_s + STALL_S:
                     self._change("stalled", str(error))
+                self._tell()
                 continue
             if frame is None:
                 return True
             last_s = time.monotonic()
+            self._meter.count(frame, last_s)
             self._change("connected", f"{frame.width}x{frame.height}")
+            self._tell()
             for viewer in self._viewers:
                 self._show(viewer, frame)
         return False
@@ -152,9 +170,22 @@ class Camera:
             log.exception("camera %s: a bug in one of its stations", self.name)
 
     def _change(self, state: State, text: str) -> None:
+        self._text = text
         if state == self.state:
             return
-        self.state = state
+        self.state, self._since = state, clock.now()
         level = logging.INFO if state in ("connected", "ended") else logging.WARNING
         log.log(level, "camera %s: %s: %s", self.name, state, text)
         self._watcher.camera_changed(self.name, state, text)
+        self._tell(changed=True)
+
+    def _tell(self, *, changed: bool = False) -> None:
+        """The retained state; not a message a frame."""
+        now_s = time.monotonic()
+        if not changed and now_s < self._told_s + TELL_S:
+            return
+        self._told_s = now_s
+        message = self._meter.message(self.name, self.state, self._text, self._since, now_s)
+        told, self._told = self._told, message
+        if changed or told is None or message != told.model_copy(update={"time": message.time}):
+            self._watcher.camera_counted(message)

@@ -14,7 +14,7 @@ from pydantic.alias_generators import to_camel
 Decision = Literal["OK", "NOK", "UNDEFINED"]
 ResultState = Literal[1, 3, 4]
 """OPC 40100-1: 1 completed, 3 aborted, 4 failed."""
-TriggerType = Literal["continuous", "every", "mqtt", "camera"]
+TriggerType = Literal["continuous", "every", "mqtt", "camera", "gpio"]
 
 ReasonCode = Literal[
     "stale",

@@ -20,6 +20,7 @@ from edge_infer.engines import Engines
 from edge_infer.errors import EdgeInferError
 from edge_infer.frame import PartTrigger
 from edge_infer.inventory import info
+from edge_infer.messages.camera import CameraMessage
 from edge_infer.mqtt.publisher import Publisher
 from edge_infer.outbox import Outbox, Shifts
 from edge_infer.remote.commands import Commands
@@ -29,6 +30,7 @@ from edge_infer.sdnotify import Notifier
 from edge_infer.settings import Secrets
 from edge_infer.station.inspection import Unusable
 from edge_infer.station.station import Station
+from edge_infer.triggers import Listener, PartTriggerSettings
 from edge_infer.vitals import Vitals
 
 log = logging.getLogger(__name__)
@@ -37,7 +39,7 @@ TICK_S = 0.02
 """How exactly deadlines are kept."""
 STOP_S = 4.5
 """A stop must be over within 5 s, whatever hangs."""
-OPENER_S, ENGINES_S, EVIDENCE_S, COMMIT_S, PUBLISHER_S = 0.5, 1.0, 0.4, 1.2, 1.0
+OPENER_S, ENGINES_S, EVIDENCE_S, COMMIT_S, PUBLISHER_S, BARRIER_S = 0.5, 1.0, 0.4, 1.2, 1.0, 0.25
 """What each step may take of it."""
 DELIVER_S = 30.0
 """After the end of a recording: how long a connected broker may take for what waits."""
@@ -74,6 +76,8 @@ class Service:
         self._state_dir = state_dir
         self._stations: dict[str, Station] = {}
         self._cameras: dict[str, Camera] = {}
+        self._barriers: dict[str, Listener] = {}
+        """Light barriers on inputs of this machine, by station."""
         if site.evidence is not None:
             self._delivery.keep_pictures(site.evidence, state_dir / "evidence")
         self._opener: threading.Thread | None = None
@@ -156,6 +160,8 @@ class Service:
         self._engines.start()
         for camera in self._cameras.values():
             camera.start()
+        for name, station in self._stations.items():
+            self._hear_parts(name, station)
         changeover.loaded()
 
     def _changed(self, kind: str, data: Mapping[str, Any], station: str | None = None) -> None:
@@ -180,6 +186,13 @@ class Service:
             )
         station.start()
         changeover.run(station)
+
+    def _hear_parts(self, name: str, station: Station) -> None:
+        trigger = station.settings.trigger
+        if isinstance(trigger, PartTriggerSettings):
+            barrier = trigger.listen(name, _Barrier(station, self._publisher))
+            if barrier is not None:
+                self._barriers[name] = barrier
 
     def _listen(self, changeover: Changeover) -> None:
         reach = Reach(
@@ -209,12 +222,18 @@ class Service:
         for station in stations:
             if state == "connected":
                 station.recovered()
-            elif state == "lost":
+            elif state in ("lost", "busy"):
                 station.trouble(Unusable("camera_lost", text))
             elif state == "stalled":
                 station.trouble(Unusable("stale", text))
+            elif state == "frozen":
+                station.trouble(Unusable("frozen", text))
             elif state in ("ended", "failed"):
                 station.end_recording(broken_off=text if state == "failed" else None)
+
+    def camera_counted(self, message: CameraMessage) -> None:
+        """Called by a camera's own thread."""
+        self._publisher.camera(message)
 
     def _watch(self) -> None:
         """Keep deadlines, feed systemd's watchdog while every thread lives, end with the recordings."""
@@ -292,6 +311,9 @@ class Service:
         cameras = list(self._cameras.values())
         for camera in cameras:
             camera.stop()
+        self.left_behind += [
+            f"line of {name}" for name, one in self._barriers.items() if not one.stop(BARRIER_S)
+        ]
         self.left_behind += [f"model {name}" for name in self._engines.stop(ENGINES_S)]
         stations = list(self._stations.items())
         for _, station in stations:
@@ -313,3 +335,16 @@ class Service:
         self._outbox.close(max(0.3, end_s - time.monotonic()))
         if self.left_behind:
             log.error("did not come back in time and left behind: %s", ", ".join(self.left_behind))
+
+
+class _Barrier:
+    """A station as its light barrier sees it."""
+
+    def __init__(self, station: Station, publisher: Publisher) -> None:
+        self._station = station
+        self._publisher = publisher
+        self.accept = station.accept
+
+    def trigger_changed(self, state: str, text: str) -> None:
+        """Told as an event: the station's parts cannot be heard meanwhile."""
+        self._publisher.event("trigger", {"state": state, "text": text}, self._station.name)

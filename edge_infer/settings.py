@@ -98,11 +98,28 @@ class Secret(Settings):
         return self
 
 
+_HARMLESS = (
+    *("PATH", "HOME", "LANG", "LC_", "TZ", "TMPDIR", "PYTHON", "LD_LIBRARY_PATH", "XDG_RUNTIME_DIR"),
+    *("GENICAM_", "PYLON_", "OPENCV_", "GST_"),
+)
+"""How the names of variables begin that a library may need; any other one may hold a secret."""
+
+
 class Secrets:
     """Reads secrets on this machine; never prints one."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
+
+    def needed_by(self, settings: Settings) -> dict[str, str]:
+        """What ``Secrets`` needs to read those that the settings name, in another process of ours."""
+        named = [value.env for value in dict(settings).values() if isinstance(value, Secret) and value.env]
+        wanted = {*named, "CREDENTIALS_DIRECTORY"}
+        return {name: value for name, value in self._environ.items() if name in wanted}
+
+    def without_secrets(self) -> dict[str, str]:
+        """The environment for a child process, which everybody of this user may read."""
+        return {name: value for name, value in self._environ.items() if name.startswith(_HARMLESS)}
 
     def read(self, secret: Secret) -> str:
         """The secret's text; EdgeInferError where it is not on this machine."""

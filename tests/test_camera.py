@@ -2,14 +2,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 import pytest
 
 from edge_infer import camera as camera_module
 from edge_infer.camera import Camera, State
-from edge_infer.errors import SourceError, SourceStalledError
+from edge_infer.camera_meter import Meter
+from edge_infer.errors import SourceBusyError, SourceError, SourceStalledError
 from edge_infer.frame import Frame
+from edge_infer.messages.camera import CameraMessage
 from edge_infer.settings import Secrets
 from edge_infer.sources import Source, SourceSettings
 from tests.support.frames import frame
@@ -23,6 +27,7 @@ class ScriptedSource:
     def __init__(self, script: Script) -> None:
         self._script = script
         self.closed = threading.Event()
+        self.packets_lost: int | None = 3
 
     def read(self, timeout_s: float) -> Frame | None:
         step = next(self._script, SourceStalledError("nothing more"))
@@ -60,6 +65,7 @@ class Ear:
     def __init__(self) -> None:
         self.seen: list[int] = []
         self.states: list[State] = []
+        self.told: list[CameraMessage] = []
         self._changed = threading.Condition()
 
     def offer(self, one: Frame) -> None:
@@ -71,6 +77,11 @@ class Ear:
         assert (camera, bool(text)) == ("top", True)
         with self._changed:
             self.states.append(state)
+            self._changed.notify_all()
+
+    def camera_counted(self, message: CameraMessage) -> None:
+        with self._changed:
+            self.told.append(message)
             self._changed.notify_all()
 
     def wait(self, wanted: Callable[[], bool]) -> None:
@@ -151,3 +162,63 @@ def test_stop_ends_a_pending_read() -> None:
     camera = start(ear, script(frame(1)))
     ear.wait(lambda: ear.seen == [1])
     stop(camera)
+
+
+def test_a_camera_that_another_host_has_is_busy_and_tried_again() -> None:
+    ear = Ear()
+    camera = start(ear, SourceBusyError("in use by 10.1.2.3"), script(frame(1)))
+    ear.wait(lambda: ear.seen == [1])
+    assert ear.states[:2] == ["busy", "connected"]
+    assert [one.text for one in ear.told if one.state == "busy"] == ["in use by 10.1.2.3"]
+    stop(camera)
+
+
+def test_what_was_given_dropped_damaged_and_opened_again_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(camera_module, "TELL_S", 0.0)
+    ear = Ear()
+    broken = replace(frame(7), damaged="half of it")
+    camera = start(ear, script(frame(2), frame(3), broken, SourceError("gone")), script(frame(1)))
+    ear.wait(lambda: bool(ear.told) and ear.told[-1].reconnections == 1)
+    last = ear.told[-1]
+    # before frame 2 one, between 3 and 7 three
+    assert (last.frames, last.dropped, last.damaged) == (4, 4, 1)
+    assert last.packets_lost == 6, "of both connections"
+    assert last.last_frame_at is not None
+    assert last.state == "connected"
+    stop(camera)
+
+
+def test_each_change_is_told_at_once_and_frames_at_most_every_few_seconds() -> None:
+    ear = Ear()
+    camera = start(ear, script(*(frame(seq) for seq in range(1, 200)), SourceError("gone")), script())
+    ear.wait(lambda: bool(ear.told) and ear.told[-1].state == "lost")
+    assert [one.state for one in ear.told] == ["opening", "connected", "lost"]
+    assert ear.told[-1].frames == 199
+    stop(camera)
+
+
+def test_a_camera_comes_into_a_state_once_and_says_since_when() -> None:
+    ear = Ear()
+    openings: list[Script | Exception] = [SourceError("no route"), SourceError("refused"), script(frame(1))]
+    camera = start(ear, *openings)
+    ear.wait(lambda: ear.seen == [1])
+    assert ear.states == ["lost", "connected"]
+    times = {one.state: one.since for one in ear.told}
+    assert times["opening"] <= times["lost"] <= times["connected"]
+    stop(camera)
+
+
+def test_the_rate_is_that_of_the_camera_and_falls_to_nothing_when_it_is_silent() -> None:
+    meter = Meter()
+
+    def fps(now_s: float) -> float | None:
+        since = datetime.now(UTC)
+        return meter.message("top", "connected", "", since, now_s).fps
+
+    assert fps(100.0) is None
+    for number in range(1, 101):
+        # of each two one was dropped
+        meter.count(frame(2 * number), 100 + number / 10)
+    assert fps(110.0) == pytest.approx(20, abs=1)
+    assert fps(130.0) is not None
+    assert (fps(130.0) or 0.0) < 5

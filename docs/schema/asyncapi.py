@@ -14,6 +14,7 @@ PARAMETERS = {
     "line": "`line` of the device's YAML.",
     "device": "`device` of the device's YAML, else its host name.",
     "station": "The name under `stations:`.",
+    "camera": "The name under `cameras:`.",
     "kind": "Which picture.",
 }
 VALID_S = 5

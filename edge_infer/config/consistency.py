@@ -178,6 +178,11 @@ def _check_topics(pieces: Pieces) -> None:
         pieces.wrong(
             ("stations", "cmd"), "its topics would be those of commands; choose another name", key=True
         )
+    if "camera" in pieces.names("stations"):
+        # a camera called "result" would be told where results are
+        pieces.wrong(
+            ("stations", "camera"), "its topics would be those of cameras; choose another name", key=True
+        )
     if pieces.mqtt is not None:
         levels = {key: pieces.text((key,)) or "-" for key in ("site", "line", "device")}
         if f"{pieces.mqtt.prefix(**levels)}/".startswith(RESPONSES):

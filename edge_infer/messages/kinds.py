@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import AwareDatetime
 
+from edge_infer.messages.camera import CameraState
 from edge_infer.messages.counts import ShiftCounts
 from edge_infer.result import Decision, Part, ReasonCode
 
@@ -15,7 +16,7 @@ class CameraChanged(Part):
     """A camera was opened, lost, or has ended."""
 
     camera: str
-    state: Literal["opening", "connected", "stalled", "lost", "ended", "failed"]
+    state: CameraState
     text: str
     """Why, in words."""
 
@@ -187,6 +188,14 @@ class ThresholdDropped(Part):
     value: float
 
 
+class TriggerChanged(Part):
+    """A station's light barrier on an input of the device can be heard, or cannot: then no part is judged."""
+
+    state: Literal["ready", "lost"]
+    text: str
+    """Why, in words."""
+
+
 KINDS: MappingProxyType[str, type[Part]] = MappingProxyType(
     {
         "camera": CameraChanged,
@@ -210,6 +219,7 @@ KINDS: MappingProxyType[str, type[Part]] = MappingProxyType(
         "streams_renewed": StreamsRenewed,
         "threshold_changed": ThresholdChanged,
         "threshold_dropped": ThresholdDropped,
+        "trigger": TriggerChanged,
     }
 )
 """Whoever adds an ``event(`` adds its kind here; readers ignore kinds that they do not know."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from edge_infer.messages.camera import CameraMessage
 from edge_infer.messages.command import AT_DEVICE, AT_STATION, REQUESTS, VERBS, Reply
 from edge_infer.messages.counts import CountsMessage
 from edge_infer.messages.event import EventMessage
@@ -75,6 +76,7 @@ TOPICS: tuple[Topic, ...] = (
         expires="yes",
         user=("schema",),
     ),
+    Topic("camera", "camera/{camera}", CameraMessage, "how a camera is", retained="yes", user=("schema",)),
     Topic("event", "event", EventMessage, "something happened", outbox=True, user=("schema",)),
     Topic(
         "result",

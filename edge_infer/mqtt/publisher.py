@@ -10,6 +10,8 @@ from dataclasses import replace
 from typing import Any
 
 from edge_infer import clock
+from edge_infer.messages.camera import SCHEMA as CAMERA_SCHEMA
+from edge_infer.messages.camera import CameraMessage
 from edge_infer.messages.command import SCHEMA as REPLY_SCHEMA
 from edge_infer.messages.counts import SCHEMA as COUNTS_SCHEMA
 from edge_infer.messages.event import EventMessage
@@ -201,6 +203,16 @@ class Publisher:
             encode(info),
             now_s=time.monotonic(),
             user=(("schema", INFO_SCHEMA),),
+        )
+        self._wake.set()
+
+    def camera(self, camera: CameraMessage) -> None:
+        """How a camera is; retained, the newest wins."""
+        self._states.put(
+            f"{self._prefix}/camera/{camera.camera}",
+            encode(camera),
+            now_s=time.monotonic(),
+            user=(("schema", CAMERA_SCHEMA),),
         )
         self._wake.set()
 

@@ -41,6 +41,15 @@ class OnDemand(Source, Protocol):
         """Take a picture at that monotonic time, or at once if it is over. Any thread; hands over at once."""
 
 
+@runtime_checkable
+class CountsPackets(Source, Protocol):
+    """A camera whose library tells of data that was lost on the way."""
+
+    @property
+    def packets_lost(self) -> int | None:
+        """Since it was opened; None where it cannot tell of this camera. Any thread; at once."""
+
+
 class SourceSettings(Settings):
     """What every camera has in the site's YAML; a source adds ``type: Literal[...]`` and its own keys."""
 

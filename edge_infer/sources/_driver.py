@@ -8,13 +8,16 @@ import time
 from collections import deque
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from edge_infer.errors import SourceError, SourceStalledError
 from edge_infer.frame import Frame, PartTrigger
+from edge_infer.settings import Secrets
+from edge_infer.sources import Source, SourceSettings
 
 log = logging.getLogger(__name__)
 
@@ -26,6 +29,8 @@ KEPT = 8
 """Pictures of parts that may wait for the reader; of a part beyond them only its question does."""
 QUESTIONS = 1000
 """Parts that may wait for the reader, with or without a picture."""
+TOO_FAST = "parts came faster than their pictures were taken over"
+"""Why the picture of such a part is not there."""
 
 
 class Capture(NamedTuple):
@@ -42,6 +47,8 @@ class Capture(NamedTuple):
     """Somebody asked for it: it gives way to no newer one."""
     part: bool = False
     """The camera's own line asked for it."""
+    packets_lost: int | None = None
+    """On the way from the camera, since it was opened; None where nobody tells."""
 
 
 class Driver(Protocol):
@@ -52,6 +59,46 @@ class Driver(Protocol):
 
     def close(self) -> None:
         """Give the camera back."""
+
+
+@runtime_checkable
+class OnDemandDriver(Driver, Protocol):
+    """Of a camera that takes a picture only when it is told to."""
+
+    def fire(self, at_s: float) -> None:
+        """Take a picture at that monotonic time; any thread, hands over at once."""
+
+
+class DriverSettings(SourceSettings):
+    """What every camera with a driver has."""
+
+    isolated: ClassVar[bool] = False
+    """True: its library or the kernel may hang for good, or crash, so it runs in a process of its own."""
+    library: ClassVar[str | None] = None
+    """What a process of its own loads before the time for opening begins: small devices need seconds."""
+
+    open_timeout_s: float = Field(default=5.0, gt=0, le=60)
+    read_timeout_s: float = Field(default=5.0, gt=0, le=60)
+
+    def connect(self, camera: str, secrets: Secrets) -> Driver:
+        """Open it; called by the thread, or in the process, that will read it. May hang."""
+        raise NotImplementedError
+
+    def open(self, camera: str, secrets: Secrets) -> Source:
+        """A source that keeps its limits whatever the driver does."""
+        source: Source
+        if self.isolated:
+            from edge_infer.sources._isolated import IsolatedSource
+
+            source = IsolatedSource(camera, self, secrets)
+        else:
+            source = DriverSource(
+                camera,
+                lambda: self.connect(camera, secrets),
+                open_timeout_s=self.open_timeout_s,
+                read_timeout_s=self.read_timeout_s,
+            )
+        return source
 
 
 class DriverSource:
@@ -77,6 +124,9 @@ class DriverSource:
         self._waiting: deque[Frame] = deque()
         """Of frames that nobody asked for only the last."""
         self._alive_s = time.monotonic()
+        self._driver: Driver | None = None
+        self.packets_lost: int | None = None
+        """See CountsPackets."""
         self._thread = threading.Thread(target=self._run, name=f"driver-{camera}", daemon=True)
         self._thread.start()
         with self._changed:
@@ -103,12 +153,12 @@ class DriverSource:
                 return self._waiting.popleft()
             self._raise_failure()
             silent_s = time.monotonic() - self._alive_s
-        if silent_s >= self._read_timeout_s:
-            raise SourceError(
-                f"camera {self._camera}: nothing came for {silent_s:.1f} s",
-                hint="is it switched on, is the cable in?",
-            )
-        raise SourceStalledError(f"camera {self._camera}: no frame for {silent_s:.1f} s")
+        raise nothing_came(self._camera, silent_s, self._read_timeout_s)
+
+    def fire(self, at_s: float) -> None:
+        """Have a picture taken, by a driver that takes none unless it is asked. Any thread."""
+        if isinstance(self._driver, OnDemandDriver):
+            self._driver.fire(at_s)
 
     def close(self) -> None:
         """End a pending read, let the camera go; a driver that hangs is left behind."""
@@ -132,7 +182,7 @@ class DriverSource:
     def _run(self) -> None:
         driver: Driver | None = None
         try:
-            driver = self._connect()
+            driver = self._driver = self._connect()
             with self._changed:
                 self._connected = True
                 self._alive_s = time.monotonic()
@@ -152,21 +202,11 @@ class DriverSource:
                 driver.close()
 
     def _give(self, capture: Capture, seq: int) -> None:
+        self.packets_lost = capture.packets_lost
         damaged, pixels = capture.damaged, capture.pixels
         if capture.kept and len(self._waiting) >= KEPT:
-            damaged, pixels = "parts came faster than their pictures were taken over", np.zeros_like(pixels)
-        pixels.flags.writeable = False
-        age_s = max(0.0, time.monotonic() - capture.time_s)
-        captured_at = datetime.now(UTC) - timedelta(seconds=age_s)
-        frame = Frame(
-            camera=self._camera,
-            seq=seq,
-            pixels=pixels,
-            time_s=capture.time_s,
-            captured_at=captured_at,
-            triggers=(PartTrigger(capture.time_s, captured_at),) if capture.part else (),
-            damaged=damaged,
-        )
+            damaged, pixels = TOO_FAST, np.zeros_like(pixels)
+        frame = frame_of(self._camera, capture._replace(pixels=pixels, damaged=damaged), seq)
         with self._changed:
             if self._closed:
                 return
@@ -177,3 +217,28 @@ class DriverSource:
                 return
             self._waiting.append(frame)
             self._changed.notify_all()
+
+
+def frame_of(camera: str, capture: Capture, seq: int) -> Frame:
+    """What a station gets of it; its pixels are the frame's from now on."""
+    capture.pixels.flags.writeable = False
+    age_s = max(0.0, time.monotonic() - capture.time_s)
+    captured_at = datetime.now(UTC) - timedelta(seconds=age_s)
+    return Frame(
+        camera=camera,
+        seq=seq,
+        pixels=capture.pixels,
+        time_s=capture.time_s,
+        captured_at=captured_at,
+        triggers=(PartTrigger(capture.time_s, captured_at),) if capture.part else (),
+        damaged=capture.damaged,
+    )
+
+
+def nothing_came(camera: str, silent_s: float, limit_s: float) -> SourceError:
+    """Lost where it was silent for longer than its limit, else stalled."""
+    if silent_s >= limit_s:
+        return SourceError(
+            f"camera {camera}: nothing came for {silent_s:.1f} s", hint="is it switched on, is the cable in?"
+        )
+    return SourceStalledError(f"camera {camera}: no frame for {silent_s:.1f} s")

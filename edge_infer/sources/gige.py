@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import ipaddress
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from edge_infer.settings import Secrets, Size
-from edge_infer.sources import Source, SourceSettings
-from edge_infer.sources._driver import DriverSource
+from edge_infer.sources._driver import Driver, DriverSettings
 from edge_infer.sources._genicam.pixel_formats import BY_NAME
-
-if TYPE_CHECKING:
-    from edge_infer.frame import Frame
-    from edge_infer.sources._genicam.connection import Connection
 
 _Name = Annotated[str, StringConstraints(pattern=r"^[!-~]{1,128}$")]
 _Feature = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$")]
 
 
-class Gige(SourceSettings):
+class Gige(DriverSettings):
     """``{type: gige, address: 10.0.0.5, pixel_format: BayerRG8, exposure_us: 5000, ...}``."""
 
     type: Literal["gige"]
@@ -108,37 +103,8 @@ class Gige(SourceSettings):
         """True with a trigger: without parts there are no pictures."""
         return self.trigger is not None
 
-    def open(self, camera: str, secrets: Secrets) -> Source:  # noqa: ARG002 - these cameras have no passwords
+    def connect(self, camera: str, secrets: Secrets) -> Driver:  # noqa: ARG002 - these have no passwords
         """Find the camera, take control of it, set it up and read back what it took."""
         from edge_infer.sources._genicam.connection import Connection
 
-        drivers: list[Connection] = []
-
-        def connect() -> Connection:
-            drivers.append(Connection(self, camera))
-            return drivers[0]
-
-        source = DriverSource(
-            camera, connect, open_timeout_s=self.open_timeout_s, read_timeout_s=self.read_timeout_s
-        )
-        return _Asked(source, drivers[0]) if self.trigger == "software" else source
-
-
-class _Asked:
-    """A camera that takes a picture when it is told to (OnDemand)."""
-
-    def __init__(self, source: DriverSource, connection: Connection) -> None:
-        self._source = source
-        self._connection = connection
-
-    def read(self, timeout_s: float) -> Frame | None:
-        """See Source."""
-        return self._source.read(timeout_s)
-
-    def fire(self, at_s: float) -> None:
-        """See OnDemand."""
-        self._connection.fire(at_s)
-
-    def close(self) -> None:
-        """See Source."""
-        self._source.close()
+        return Connection(self, camera)

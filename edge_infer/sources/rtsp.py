@@ -15,9 +15,8 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from edge_infer.errors import EdgeInferError, SourceError
 from edge_infer.settings import Secret, Secrets
-from edge_infer.sources import Source, SourceSettings
 from edge_infer.sources._capture_clock import CaptureClock
-from edge_infer.sources._driver import Capture, DriverSource
+from edge_infer.sources._driver import Capture, Driver, DriverSettings
 from edge_infer.sources._h264 import Numbering
 from edge_infer.sources._video import Damage, Pixels, seconds
 
@@ -30,7 +29,7 @@ _MISSED = "RTP: missed"
 """How the library's log begins to tell of lost packets; it holds them back over UDP only."""
 
 
-class Rtsp(SourceSettings):
+class Rtsp(DriverSettings):
     """``{type: rtsp, url: "rtsp://10.0.0.9/stream", ...}``."""
 
     # an address with a password in it is refused, and must not be printed by the refusal
@@ -75,18 +74,13 @@ class Rtsp(SourceSettings):
         parts = urlsplit(self.url)
         return f"{parts.scheme}://{parts.netloc}{parts.path}"
 
-    def open(self, camera: str, secrets: Secrets) -> Source:
+    def connect(self, camera: str, secrets: Secrets) -> Driver:
         """Connect, authenticate, find the video stream."""
         try:
             password = secrets.read(self.password) if self.password else None
         except EdgeInferError as error:
             raise SourceError(f"camera {camera}: {error.message}", hint=error.hint) from error
-        return DriverSource(
-            camera,
-            lambda: _Stream(self, camera, password),
-            open_timeout_s=self.open_timeout_s,
-            read_timeout_s=self.read_timeout_s,
-        )
+        return _Stream(self, camera, password)
 
 
 class _Stream:

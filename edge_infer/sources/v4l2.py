@@ -11,15 +11,14 @@ import pwd
 import stat
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, NamedTuple, cast
 
 import numpy as np
 from pydantic import Field, StringConstraints, model_validator
 
-from edge_infer.errors import SourceError
+from edge_infer.errors import SourceBusyError, SourceError
 from edge_infer.settings import Secrets, SitePath
-from edge_infer.sources import Source, SourceSettings
-from edge_infer.sources._driver import Capture, DriverSource
+from edge_infer.sources._driver import Capture, Driver, DriverSettings
 
 if TYPE_CHECKING:
     import cv2
@@ -32,10 +31,19 @@ _QUERYCAP = 0x80685600
 _QUERYCAP_BYTES = 104
 _VIDEO_CAPTURE = 0x00000001 | 0x00001000  # single or multi-planar
 _DEVICE_CAPS = 0x80000000
+# _IOWR('V', 8, struct v4l2_requestbuffers)
+_REQBUFS = 0xC0145608
+_REQBUFS_BYTES = 20
+_SINGLE, _MULTI_PLANAR = 1, 9
+_MMAP = 1
 
 
-class V4l2(SourceSettings):
+class V4l2(DriverSettings):
     """``{type: v4l2, path: /dev/v4l/by-path/..., width: 1280, height: 720, fps: 30, fourcc: MJPG}``."""
+
+    # a kernel's driver that does not come back from a call cannot be interrupted
+    isolated: ClassVar[bool] = True
+    library: ClassVar[str | None] = "cv2"
 
     type: Literal["v4l2"]
     path: SitePath
@@ -59,14 +67,9 @@ class V4l2(SourceSettings):
             raise ValueError("width and height go together; give both or none")
         return self
 
-    def open(self, camera: str, secrets: Secrets) -> Source:  # noqa: ARG002 - a device node has no password
+    def connect(self, camera: str, secrets: Secrets) -> Driver:  # noqa: ARG002 - a device has no password
         """Set the device up and read back what it took."""
-        return DriverSource(
-            camera,
-            lambda: _Device(self, camera),
-            open_timeout_s=self.open_timeout_s,
-            read_timeout_s=self.read_timeout_s,
-        )
+        return _Device(self, camera)
 
 
 class _Device:
@@ -180,10 +183,13 @@ def _identify(camera: str, path: Path) -> str:
     answer = bytearray(_QUERYCAP_BYTES)
     try:
         fcntl.ioctl(handle, _QUERYCAP, answer)
+        busy = _has_an_owner(handle)
     except OSError as error:
         raise SourceError(f"camera {camera}: {path} is not a camera", hint=_others()) from error
     finally:
         os.close(handle)
+    if busy:
+        raise _in_use(camera, path)
     all_caps, node_caps = (int.from_bytes(answer[at : at + 4], "little") for at in (84, 88))
     card, bus = (bytes(answer[at : at + 32]).split(b"\0")[0].decode("utf-8", "replace") for at in (16, 48))
     if not (node_caps if all_caps & _DEVICE_CAPS else all_caps) & _VIDEO_CAPTURE:
@@ -194,16 +200,34 @@ def _identify(camera: str, path: Path) -> str:
     return f"{card} at {bus}"
 
 
+def _has_an_owner(handle: int) -> bool:
+    """True where another program takes pictures: opening works for everybody, only buffers have one owner."""
+    for kind in (_SINGLE, _MULTI_PLANAR):
+        # none: asks for nothing, frees nothing of ours
+        request = bytearray(_REQBUFS_BYTES)
+        request[4:12] = kind.to_bytes(4, "little") + _MMAP.to_bytes(4, "little")
+        try:
+            fcntl.ioctl(handle, _REQBUFS, request)
+        except OSError as error:
+            if error.errno == errno.EBUSY:
+                return True
+    return False
+
+
 def _not_opened(camera: str, path: Path, error: OSError) -> SourceError:
     if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ENXIO, errno.ENODEV):
         return SourceError(f"camera {camera}: there is no {path}", hint=_others())
     if error.errno in (errno.EACCES, errno.EPERM):
         return _forbidden(camera, path)
     if error.errno == errno.EBUSY:
-        return SourceError(
-            f"camera {camera}: {path} is in use", hint=f"`fuser -v {path}` names the program that has it"
-        )
+        return _in_use(camera, path)
     return SourceError(f"camera {camera}: cannot open {path}: {error.strerror}", hint=_others())
+
+
+def _in_use(camera: str, path: Path) -> SourceBusyError:
+    return SourceBusyError(
+        f"camera {camera}: {path} is in use", hint=f"`fuser -v {path}` names the program that has it"
+    )
 
 
 def _forbidden(camera: str, path: Path) -> SourceError:

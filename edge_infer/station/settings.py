@@ -18,13 +18,14 @@ from edge_infer.triggers import TriggerSettings
 from edge_infer.triggers.camera import Camera
 from edge_infer.triggers.continuous import Continuous
 from edge_infer.triggers.every import Every
+from edge_infer.triggers.gpio import Gpio
 from edge_infer.triggers.mqtt import Mqtt
 from edge_infer.view import Flip, Rotate, View
 
 if TYPE_CHECKING:
     AnyTrigger = TriggerSettings
 else:
-    AnyTrigger = Annotated[Camera | Continuous | Every | Mqtt, Field(discriminator="type")]
+    AnyTrigger = Annotated[Camera | Continuous | Every | Gpio | Mqtt, Field(discriminator="type")]
 
 Box = tuple[float, float, float, float]
 

@@ -181,6 +181,12 @@ class Station:
         if waits and self.fire is not None and self._parts is not None:
             self.fire(trigger.time_s + self._parts.delay_ms / 1000)
 
+    def accept(self, trigger: PartTrigger) -> None:
+        """A part passed a light barrier of this machine: stored, then asked."""
+        stored = replace(trigger, job_id=new_result_id())
+        self._delivery.accept(self.name, stored)
+        self.ask(stored)
+
     def restarted(self, trigger: PartTrigger) -> None:
         """A part asked before the service stopped and has no answer: it gets one now."""
         with self._changed:

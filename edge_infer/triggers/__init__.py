@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Protocol
+from typing import Annotated, ClassVar, Literal, Protocol
 
 from pydantic import Field
 
-from edge_infer.frame import Frame
+from edge_infer.frame import Frame, PartTrigger
 from edge_infer.result import TriggerType
 from edge_infer.settings import Settings
 
@@ -16,6 +16,23 @@ class FrameChooser(Protocol):
 
     def wants(self, frame: Frame) -> bool:
         """Ask once a frame, in order."""
+
+
+class Station(Protocol):
+    """A station as a light barrier of this machine sees it. Any thread."""
+
+    def accept(self, trigger: PartTrigger) -> None:
+        """A part passed: stored, then answered from the first frame at or after it."""
+
+    def trigger_changed(self, state: Literal["ready", "lost"], text: str) -> None:
+        """Parts can be heard, or cannot any more."""
+
+
+class Listener(Protocol):
+    """Hears parts until stopped."""
+
+    def stop(self, timeout_s: float) -> bool:
+        """False where it did not end in time."""
 
 
 class TriggerSettings(Settings):
@@ -40,3 +57,7 @@ class PartTriggerSettings(TriggerSettings):
     triggered: ClassVar[bool] = True
     from_camera: ClassVar[bool] = False
     """The trigger comes with a frame, by the camera's own line."""
+
+    def listen(self, name: str, station: Station) -> Listener | None:  # noqa: ARG002 - the contract's parameters
+        """Begin to hear parts for the station; None where they come another way."""
+        return None

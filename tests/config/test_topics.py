@@ -70,11 +70,12 @@ def test_a_prefix_that_no_broker_takes_is_refused_at_its_key(
     ("before", "after", "where", "words"),
     [
         ("  replay:\n", "  cmd:\n", "stations.cmd", "those of commands"),
+        ("  replay:\n", "  camera:\n", "stations.camera", "those of cameras"),
         ("site: plant1", "site: rsp", "site", "vision/v1/rsp/"),
         (WRITTEN, '"vision/v1/rsp/{device}"', "mqtt.topic_prefix", "vision/v1/rsp/"),
     ],
 )
-def test_no_result_is_published_where_others_may_write(
+def test_no_result_is_published_where_something_else_is(
     tmp_path: Path, before: str, after: str, where: str, words: str
 ) -> None:
     assert GOOD.count(before) == 1

@@ -26,10 +26,11 @@ from edge_infer.sources.gige import Gige
 from edge_infer.sources.rtsp import Rtsp
 from edge_infer.sources.synthetic import Synthetic
 from tests.support.gige_camera import GigeCamera
+from tests.support.isolated import IsolatedGige, IsolatedRtsp
 from tests.support.rtsp_camera import RtspCamera
 
 RECORDED = ["video", "folder", "drawn-recording"]
-LIVE = ["video-in-real-time", "folder-in-a-loop", "drawn", "rtsp", "gige"]
+LIVE = ["video-in-real-time", "folder-in-a-loop", "drawn", "rtsp", "rtsp-isolated", "gige", "gige-isolated"]
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,9 @@ class Cameras:
             "folder-in-a-loop": Files(type="files", path=self.folder, loop=True),
             "drawn": Synthetic(type="synthetic"),
             "rtsp": Rtsp(type="rtsp", url=self.rtsp.url),
+            "rtsp-isolated": IsolatedRtsp(type="rtsp", url=self.rtsp.url),
             "gige": Gige.model_validate(gige),
+            "gige-isolated": IsolatedGige.model_validate(gige),
         }
         return kinds[name]
 

@@ -133,7 +133,7 @@ def _ask(
     for ending in ("/info", "/stats", "/cap/result", "/cap/counts", "/cap/image/drawn", "/event"):
         subscriber.wait_on(ending)
     with subscribed(broker, f"{PREFIX}/#") as later:
-        for ending in ("/status", "/info", "/cap/counts", "/cap/decision", "/cap/last"):
+        for ending in ("/status", "/info", "/camera/scene", "/cap/counts", "/cap/decision", "/cap/last"):
             later.wait_on(ending)
         retained = tuple(message for message in later.messages if message.retained)
     asker = Asker(subscriber)

@@ -20,6 +20,7 @@ import pytest
 from edge_infer.camera import Camera, State
 from edge_infer.errors import SourceBusyError, SourceError, SourceStalledError
 from edge_infer.frame import Frame
+from edge_infer.messages.camera import CameraMessage
 from edge_infer.settings import Secrets
 from edge_infer.sources import OnDemand, Source
 from edge_infer.sources._genicam.connection import Connection
@@ -382,6 +383,9 @@ class Ear:
         with self._changed:
             self.frames.append((time.monotonic(), read_stamp(frame.pixels)))
             self._changed.notify_all()
+
+    def camera_counted(self, message: CameraMessage) -> None:
+        pass
 
     def camera_changed(self, camera: str, state: State, text: str) -> None:  # noqa: ARG002 - the contract's
         with self._changed:

@@ -25,6 +25,12 @@ from edge_infer.sources.v4l2 import V4l2
 NOBODY = 65534
 
 
+@pytest.fixture(autouse=True)
+def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here the driver is tested, also as a user who may not start Python and with another OpenCV."""
+    monkeypatch.setattr(V4l2, "isolated", False)
+
+
 def refused(path: Path) -> str:
     with pytest.raises(SourceError) as caught:
         V4l2(type="v4l2", path=path).open("usb", Secrets({}))

@@ -249,6 +249,21 @@ def test_a_part_asked_again_has_the_same_job_until_its_deadline(network: Scripte
     assert line.station.known("A") is None
 
 
+def test_a_part_on_an_input_is_stored_and_answered_from_the_first_frame_at_or_after_it(
+    network: Scripted,
+) -> None:
+    line = Line(network, trigger={"type": "gpio", "line": 17})
+    line.station.offer(frame(1, time_s=now()))
+    passed_s = now()
+    line.station.accept(replace(part("n-1", passed_s), job_id=None))
+    # taken before it passed, though it comes later
+    line.station.offer(frame(2, time_s=passed_s - 0.001))
+    line.station.offer(frame(3, time_s=passed_s))
+    (result,) = line.box.wait(1)
+    assert (result.frame_seq, result.part_id, result.trigger.type) == (3, "n-1", "gpio")
+    assert [one.job_id for one in line.box.accepted] == [result.job_id]
+
+
 def test_a_live_light_barrier_is_stored_before_it_is_answered(network: Scripted) -> None:
     line = Line(network, trigger={"type": "camera"})
     line.station.offer(frame(1, time_s=now() + 0.001, triggers=(part("A"),)))

@@ -40,7 +40,7 @@ class Scripted:
         self.seen: list[float] = []
         self.seen_part: tuple[int, int, int, int] | None = None
 
-    def infer(self, pixels: NDArray[np.uint8], _region: object = None) -> Inference:
+    def look(self, pixels: NDArray[np.uint8], _view: object) -> Inference:
         self.begun.release()
         assert self.go.wait(10)
         self.seen.append(float(pixels[0, 0, 0]))

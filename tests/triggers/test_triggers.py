@@ -16,11 +16,16 @@ from tests.support.frames import frame
 
 @pytest.mark.parametrize("name", get_args(TriggerType))
 def test_every_type_is_a_trigger_of_a_station(name: str) -> None:
-    trigger = {"type": name} | ({"every_s": 1} if name == "every" else {})
+    needed: dict[str, dict[str, object]] = {"every": {"every_s": 1}, "gpio": {"line": 17}}
+    trigger = {"type": name} | needed.get(name, {})
     text = json.dumps({"camera": "c", "model": "m", "trigger": trigger})
     settings = StationSettings.model_validate_json(text).trigger
     assert settings.type == name
-    assert isinstance(settings, PartTriggerSettings) == (name in {"mqtt", "camera"}) == settings.triggered
+    assert (
+        isinstance(settings, PartTriggerSettings)
+        == (name in {"mqtt", "camera", "gpio"})
+        == settings.triggered
+    )
 
 
 def test_a_delay_longer_than_the_deadline_is_refused() -> None:

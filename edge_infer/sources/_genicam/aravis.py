@@ -249,6 +249,14 @@ class Camera:
         data = np.ctypeslib.as_array(c.cast(start, c.POINTER(c.c_uint8)), shape=(size.value,))
         return Image(status, known, wall_ns, number, width, height, padding.value, data)
 
+    def packets_lost(self) -> int | None:
+        """On the way from a network camera, resent ones not counted, since `start`."""
+        if not self.is_network:
+            return None
+        lost = c.c_uint64()
+        self._lib("arv_gv_stream_get_statistics", self._stream, c.byref(c.c_uint64()), c.byref(lost))
+        return lost.value
+
     def give_back(self, buffer: int) -> None:
         """For the next image."""
         # where the first packet of that one is lost, the numbers of this one would stay in it

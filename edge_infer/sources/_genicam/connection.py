@@ -223,7 +223,17 @@ class Connection:
             if damaged
             else to_bgr(BY_NUMBER[image.pixel_format], image.data, image.width, image.height, image.padding)
         )
-        captures.append(Capture(pixels, self._time(image), damaged, lost=lost, kept=kept, part=part))
+        captures.append(
+            Capture(
+                pixels,
+                self._time(image),
+                damaged,
+                lost=lost,
+                kept=kept,
+                part=part,
+                packets_lost=self._camera.packets_lost(),
+            )
+        )
         return captures
 
     def _damage(self, image: Image) -> str | None:

@@ -103,6 +103,7 @@ _PLAIN: dict[str, tuple[Any, list[Any]]] = {
     "arv_get_device_vendor": (STR, [c.c_uint]),
     "arv_get_n_devices": (c.c_uint, []),
     "arv_gv_device_is_controller": (c.c_int, [PTR]),
+    "arv_gv_stream_get_statistics": (None, [PTR, c.POINTER(c.c_uint64), c.POINTER(c.c_uint64)]),
     "arv_stream_get_info_uint64_by_name": (c.c_uint64, [PTR, STR]),
     "arv_stream_push_buffer": (None, [PTR, PTR]),
     "arv_stream_timeout_pop_buffer": (PTR, [PTR, c.c_uint64]),
