@@ -12,8 +12,8 @@ import yaml
 from tests.support.gige_camera import GigeCamera
 from tests.support.mosquitto import Mosquitto
 from tests.support.running import Arrived, ForeignSubscriber, Running
-from tests.support.sites import write_model
 from tests.support.runs import NO_BOTTLE, RULE
+from tests.support.sites import write_model
 from tests.test_run import ask
 
 CAMERA = {"type": "gige", "address": "127.0.0.3", "pixel_format": "Mono8", "width": 320, "height": 240}

@@ -304,6 +304,9 @@ class _Stream:
             hint = "try them in the camera's web page; some cameras lock out for minutes after wrong ones"
         elif isinstance(error, av.HTTPNotFoundError):
             why, hint = "is no stream of this camera", "look up the stream's path in the camera's manual"
+        elif isinstance(error, av.HTTPServerError | av.HTTPClientError):
+            why = f"refuses to send: {error.strerror}"
+            hint = "too many viewers at once? close the others; else restart the camera"
         elif isinstance(error, ConnectionRefusedError):
             why, hint = "refuses the connection", "is the port right, is RTSP switched on in the camera?"
         elif isinstance(error, av.ExitError | TimeoutError) or after_s >= settings.open_timeout_s:

@@ -154,7 +154,8 @@ class _Device:
             )
         if fourcc is not None and fourcc != taken.fourcc:
             log.warning("camera %s: asked for %s, got %s", self._camera, fourcc, taken)
-        if settings.fps is not None and abs(settings.fps - taken.fps) > 0.01 * settings.fps:
+        # some say NaN, which is near nothing
+        if settings.fps is not None and not abs(settings.fps - taken.fps) <= 0.01 * settings.fps:
             log.warning(
                 "camera %s: asked for %g frames a second, got %s%s",
                 self._camera, settings.fps, taken, self._faster(taken),

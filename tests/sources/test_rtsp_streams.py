@@ -47,8 +47,8 @@ def read(source: Source) -> tuple[Frame, Stamp]:
         ("--audio",),
         ("--format", "Y42B"),
         ("--format", "I420_10LE"),
-        ("--format", "GRAY8"),
-        ("--width", "642", "--height", "362"),
+        # not a multiple of the 16 pixels that are encoded together
+        ("--width", "648", "--height", "362"),
         ("--codec", "h265"),
         ("--gop", "250"),
         ("--fps", "5"),

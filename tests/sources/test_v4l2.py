@@ -8,7 +8,7 @@ import os
 import stat
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -145,7 +145,7 @@ class PlayedCamera:
             cv2.CAP_PROP_FOURCC: float(cv2.VideoWriter.fourcc(*"YUYV")),
         }
         self.asked: dict[int, float] = {}
-        self.released = False
+        self.released = self.unplugged = False
 
     def isOpened(self) -> bool:  # noqa: N802 - cv2's name
         return True
@@ -159,7 +159,7 @@ class PlayedCamera:
         return self.mode.get(key, 0.0)
 
     def read(self) -> tuple[bool, Any]:
-        return True, np.zeros((48, 64, 3), np.uint8)
+        return not self.unplugged, np.zeros((48, 64, 3), np.uint8)
 
     def release(self) -> None:
         self.released = True
@@ -247,3 +247,14 @@ def test_c09_a_format_that_is_too_slow_is_said_with_the_faster_one(
     assert (
         "camera usb: asked for 30 frames a second, got 64x48 YUYV 10 frames a second; MJPG gives up to 30"
     ) in caplog.messages
+
+
+def test_a_camera_that_gives_no_more_is_lost_though_it_says_it_is_open(
+    played: tuple[PlayedCamera, list[int]],
+) -> None:
+    camera, _ = played
+    camera.unplugged = True
+    with closing(V4l2(type="v4l2", path=Path("/dev/video0")).open("usb", Secrets({}))) as source:
+        assert camera.isOpened()
+        with pytest.raises(SourceError, match="/dev/video0 was unplugged; is its cable in"):
+            source.read(2.0)
