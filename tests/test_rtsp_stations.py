@@ -13,6 +13,7 @@ from tests.support.mosquitto import Mosquitto
 from tests.support.rtsp_camera import RtspCamera
 from tests.support.running import Arrived
 from tests.support.runs import NO_BOTTLE
+from tests.test_run import ask
 
 LOST = "UNDEFINED camera_lost"
 FIRST_BACK_OFF_S = 0.5 * 1.2
@@ -105,3 +106,22 @@ def test_frames_of_another_size_are_judged_by_fractions_and_not_by_pixels(
     assert (
         "the camera gives 1280x720 now and gave 640x360 at first: zones, regions and areas in pixels" in text
     )
+
+
+def test_a_part_that_asks_is_never_answered_from_a_frame_that_was_on_its_way_already(
+    tmp_path: Path, mosquitto: Mosquitto
+) -> None:
+    """At 5 frames a second each comes 0.2 s after it was taken: the next to come is of before the part."""
+    stations = {"cap": {"camera": "top", "rules": [NO_BOTTLE], "trigger": {"type": "mqtt"}}}
+    with RtspCamera("--fps", "5") as camera:
+        cameras = {"top": {"type": "rtsp", "url": camera.url}}
+        with watching(tmp_path, mosquitto, cameras, stations) as (heard, _):
+            heard.wait(lambda got: "connected" in states(got), "/event")
+            for part in range(1, 9):
+                ask(mosquitto, f'{{"partId": "A-{part}"}}')
+                heard.wait(lambda got: len(got) == part, "cap/result")  # noqa: B023 - it is waited for here
+            results = [one.json for one in heard.messages("cap/result")]
+    assert [one["partId"] for one in results] == [f"A-{part}" for part in range(1, 9)]
+    for one in results:
+        assert one["decision"] == "OK"
+        assert one["capturedAt"] >= one["trigger"]["receivedAt"]
