@@ -22,6 +22,8 @@ log = logging.getLogger(__name__)
 State = CameraState
 
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 30.0
+STEADY_S = 10.0
+"""A camera that did not stay for so long comes and goes: it is opened ever less often."""
 READ_S = 0.5
 """How often a waiting reader looks whether it should stop."""
 STALL_S = 1.0
@@ -105,12 +107,13 @@ class Camera:
             self.failure = error
 
     def _keep_open(self) -> None:
-        wait_s = FIRST_WAIT_S
+        wait_s, opened_s, short = FIRST_WAIT_S, 0.0, 0
         while not self._stopping.is_set():
             try:
                 self._tell()
                 self._source = self.settings.open(self.name, self._secrets)
                 self._meter.opened(self._source)
+                opened_s = time.monotonic()
                 if self._read_all(self._source):
                     self._change("ended", "the recording has ended")
                     self.ended.set()
@@ -123,7 +126,8 @@ class Camera:
                 if self._stopping.is_set():
                     return
                 if self.state in {"connected", "stalled", "frozen"}:
-                    wait_s = FIRST_WAIT_S
+                    wait_s = min(FIRST_WAIT_S * 2**short, LONGEST_WAIT_S)
+                    short = min(short + 1, 10) if time.monotonic() - opened_s < STEADY_S else 0
                 if self.settings.recorded:
                     # from its start again it would judge parts twice
                     self._change("failed", str(error))

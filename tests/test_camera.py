@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -222,3 +223,19 @@ def test_the_rate_is_that_of_the_camera_and_falls_to_nothing_when_it_is_silent()
     assert fps(110.0) == pytest.approx(20, abs=1)
     assert fps(130.0) is not None
     assert (fps(130.0) or 0.0) < 5
+
+
+@pytest.mark.parametrize("steady_s", [0.0, 10.0])
+def test_a_camera_that_comes_and_goes_is_asked_ever_less_often(
+    monkeypatch: pytest.MonkeyPatch, steady_s: float
+) -> None:
+    """Else cameras and brokers are flooded; one that was there for long is back at once."""
+    monkeypatch.setattr(camera_module, "STEADY_S", steady_s)
+    ear = Ear()
+    started_s = time.monotonic()
+    camera = start(ear, *[script(frame(count), SourceError("gone")) for count in range(1, 8)])
+    ear.wait(lambda: ear.seen == list(range(1, 8)))
+    took_s = time.monotonic() - started_s
+    stop(camera)
+    # 0.01, 0.02, ... 0.32 s and a fifth less; or six times 0.01
+    assert took_s > 0.5 if steady_s else took_s < 0.5

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import logging
 import socket
+import sys
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -14,17 +15,21 @@ from urllib.parse import quote, urlsplit
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from edge_infer.errors import EdgeInferError, SourceError
-from edge_infer.settings import Secret, Secrets
-from edge_infer.sources._capture_clock import CaptureClock
+from edge_infer.settings import Secret, Secrets, SitePath
+from edge_infer.sources._capture_clock import CaptureClock, Dating
 from edge_infer.sources._driver import Capture, Driver, DriverSettings
 from edge_infer.sources._h264 import Numbering
 from edge_infer.sources._video import Damage, Pixels, seconds
 
 if TYPE_CHECKING:
-    from av import Packet, VideoStream
+    from av import Packet, VideoFrame, VideoStream
     from av.container import InputContainer
     from av.error import FFmpegError
 
+log = logging.getLogger(__name__)
+
+_REORDERED = 64
+"""More frames than any camera sends out of order."""
 _MISSED = "RTP: missed"
 """How the library's log begins to tell of lost packets; it holds them back over UDP only."""
 
@@ -37,10 +42,15 @@ class Rtsp(DriverSettings):
 
     type: Literal["rtsp"]
     url: str
-    """rtsp://HOST[:PORT]/PATH, without user and password."""
+    """rtsp://HOST[:PORT]/PATH or rtsps://, without user and password."""
     user: str | None = None
     """For basic and digest authentication; written as it is, not percent-encoded."""
     password: Secret | None = None
+    ca: SitePath | None = None
+    """For rtsps: the certificate of who signed the camera's, or the camera's own. It is always verified."""
+    camera_clock: bool = False
+    """Frames are dated by the camera's clock instead of their arrival. Only where the camera and this device
+    keep the time of one server."""
     transport: Literal["tcp", "udp"] = "tcp"
     """udp loses packets where the network is busy; the frames spoilt by that are UNDEFINED `damaged`."""
     open_timeout_s: float = Field(default=5.0, gt=0, le=60)
@@ -56,7 +66,7 @@ class Rtsp(DriverSettings):
             host, port = parts.hostname, parts.port
         except ValueError:
             host, port = None, None
-        if not host or port == 0 or parts.scheme != "rtsp":
+        if not host or port == 0 or parts.scheme not in ("rtsp", "rtsps"):
             raise ValueError("is not an RTSP address; write rtsp://HOST:PORT/PATH")
         if parts.username is not None or parts.password is not None:
             raise ValueError("must not hold user and password; they have keys of their own beside it")
@@ -66,6 +76,19 @@ class Rtsp(DriverSettings):
     def _password_of_somebody(self) -> Rtsp:
         if self.password is not None and not self.user:
             raise ValueError("a password needs its user")
+        return self
+
+    @model_validator(mode="after")
+    def _whom_to_trust(self) -> Rtsp:
+        encrypted = urlsplit(self.url).scheme == "rtsps"
+        if encrypted and self.ca is None:
+            raise ValueError(
+                "rtsps needs ca: the certificate of who signed the camera's, or the camera's own"
+            )
+        if not encrypted and self.ca is not None:
+            raise ValueError("ca is for rtsps:// only; this connection is not encrypted")
+        if encrypted and self.transport == "udp":
+            raise ValueError("rtsps is not encrypted over udp; remove transport")
         return self
 
     @property
@@ -107,6 +130,10 @@ class _Stream:
         self._damage = Damage()
         self._missed = False
         self._clock = CaptureClock()
+        self._dating = Dating()
+        self._told_us: dict[int, int] = {}
+        """What the camera says when a frame was taken, by its timestamp."""
+        self._dated: bool | None = None
         self._first_s: float | None = None
         self._fresh = False
         self._ready: deque[Capture] = deque()
@@ -132,24 +159,27 @@ class _Stream:
         import av
 
         settings = self._settings
-        if settings.transport == "udp":
-            _listen_for_losses()
+        if settings.transport == "udp" or settings.ca is not None:
+            _listen_to_the_library()
+        told: list[tuple[int, str, str]] = []
         asked_s = time.monotonic()
         try:
-            container = av.open(
-                _with_credentials(settings.url, settings.user, password),
-                mode="r",
-                options={
-                    "rtsp_transport": settings.transport,
-                    "allowed_media_types": "video",
-                    # only as much as it needs to see the kind of stream: 0.2 s instead of 1.1 s
-                    "analyzeduration": "100000",
-                    "probesize": "32768",
-                },
-                timeout=(settings.open_timeout_s, settings.read_timeout_s),
-            )
+            with av.logging.Capture() as told:
+                container = av.open(
+                    _with_credentials(settings.url, settings.user, password),
+                    mode="r",
+                    options={
+                        "rtsp_transport": settings.transport,
+                        "allowed_media_types": "video",
+                        # only as much as it needs to see the kind of stream: 0.2 s instead of 1.1 s
+                        "analyzeduration": "100000",
+                        "probesize": "32768",
+                        **({} if settings.ca is None else {"tls_verify": "1", "ca_file": str(settings.ca)}),
+                    },
+                    timeout=(settings.open_timeout_s, settings.read_timeout_s),
+                )
         except av.FFmpegError as error:
-            failure = self._not_opened(error, time.monotonic() - asked_s)
+            failure = self._not_opened(error, told, time.monotonic() - asked_s)
         else:
             self._opened_s = time.monotonic()
             self._opened_in_s = self._opened_s - asked_s
@@ -182,6 +212,7 @@ class _Stream:
     def _decode(self, packet: Packet[VideoStream], asked_s: float, came_s: float) -> Iterator[Capture]:
         import av
 
+        self._remember_date(packet)
         if packet.is_corrupt:
             self._damage.lose("packets of it were lost on the way", packet.pts)
         if self._numbering is not None and self._numbering.misses(bytes(packet)):
@@ -198,7 +229,38 @@ class _Stream:
             if self._is_fresh(pts_s, came_s):
                 # a frame that was held back was complete when the wait for the next one began
                 taken_s = self._clock.taken(pts_s, asked_s if self._held_back else came_s)
+                if self._settings.camera_clock:
+                    taken_s = self._date(frame, taken_s)
                 yield Capture(self._pixels.of(frame), taken_s, damaged)
+
+    def _remember_date(self, packet: Packet[VideoStream]) -> None:
+        """The time server's time of the packet (RTCP); there is none in the first seconds."""
+        if not self._settings.camera_clock or packet.pts is None:
+            return
+        for data in packet.iter_sidedata():
+            if data.data_type == "prft":
+                self._told_us[packet.pts] = int.from_bytes(bytes(data)[:8], sys.byteorder, signed=True)
+        while len(self._told_us) > _REORDERED:
+            del self._told_us[next(iter(self._told_us))]
+
+    def _date(self, frame: VideoFrame, by_arrival_s: float) -> float:
+        told_us = None if frame.pts is None else self._told_us.pop(frame.pts, None)
+        told_s = None if told_us is None else time.monotonic() - (time.time() - told_us / 1e6)
+        taken_s = self._dating.taken(by_arrival_s, told_s)
+        if told_s is not None and self._dated != self._dating.agrees:
+            self._dated = self._dating.agrees
+            ahead_s = self._dating.ahead_s or 0.0
+            if self._dated:
+                log.info(
+                    "camera %s: sends frames %.3f s after its date for them", self._camera, max(0.0, -ahead_s)
+                )
+            else:
+                log.warning(
+                    "camera %s: its clock is %.1f s %s ours, frames are dated by their arrival; "
+                    "give both the same time server",
+                    self._camera, abs(ahead_s), "ahead of" if ahead_s > 0 else "behind",
+                )  # fmt: skip
+        return taken_s
 
     def _is_fresh(self, pts_s: float | None, came_s: float) -> bool:
         """False for frames from before the stream was open: they lay there for nobody knows how long."""
@@ -220,7 +282,9 @@ class _Stream:
             hint="is it switched on, is the cable in?",
         )
 
-    def _not_opened(self, error: FFmpegError, after_s: float) -> SourceError:
+    def _not_opened(
+        self, error: FFmpegError, told: list[tuple[int, str, str]], after_s: float
+    ) -> SourceError:
         """What the library's error means. Only its number is safe to use: its text holds the password."""
         from av import error as av
 
@@ -234,12 +298,18 @@ class _Stream:
             hint = "try them in the camera's web page; some cameras lock out for minutes after wrong ones"
         elif isinstance(error, av.HTTPNotFoundError):
             why, hint = "is no stream of this camera", "look up the stream's path in the camera's manual"
+        elif isinstance(error, av.HTTPServerError | av.HTTPClientError):
+            why = f"refuses to send: {error.strerror}"
+            hint = "too many viewers at once? close the others; else restart the camera"
         elif isinstance(error, ConnectionRefusedError):
             why, hint = "refuses the connection", "is the port right, is RTSP switched on in the camera?"
         elif isinstance(error, av.ExitError | TimeoutError) or after_s >= settings.open_timeout_s:
             why = f"did not answer within {settings.open_timeout_s:g} s"
         elif isinstance(error, OSError) and error.errno == errno.EIO and not _is_known(host):
             why, hint = f"cannot be found: nobody knows the name {host}", "write its IP address"
+        elif any("certificate" in text for _, _, text in told):
+            why = "does not prove who it is: its certificate is not signed by ca, expired, or of another host"
+            hint = f"correct ca, or give the camera a certificate for {host}; is the time right here?"
         elif isinstance(error, av.InvalidDataError):
             why, hint = "does not speak RTSP", "is the port right (usually 554), is it this device?"
         else:
@@ -247,8 +317,8 @@ class _Stream:
         return SourceError(f"camera {self._camera}: {settings.address} {why}", hint=hint)
 
 
-def _listen_for_losses() -> None:
-    """The library tells of lost packets only in its log, which is off for the whole process at first.
+def _listen_to_the_library() -> None:
+    """It tells of lost packets, and why it trusts no certificate, only in its log, which is off at first.
 
     We catch what it says to our thread; what it says to others goes nowhere, as before.
     """

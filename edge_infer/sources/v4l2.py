@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import grp
 import logging
 import os
 import pwd
+import re
 import stat
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, NamedTuple, cast
 
@@ -18,6 +20,7 @@ from pydantic import Field, StringConstraints, model_validator
 
 from edge_infer.errors import SourceBusyError, SourceError
 from edge_infer.settings import Secrets, SitePath
+from edge_infer.sources import _v4l2_node
 from edge_infer.sources._driver import Capture, Driver, DriverSettings
 
 if TYPE_CHECKING:
@@ -26,16 +29,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# linux/videodev2.h: _IOR('V', 0, struct v4l2_capability)
-_QUERYCAP = 0x80685600
-_QUERYCAP_BYTES = 104
-_VIDEO_CAPTURE = 0x00000001 | 0x00001000  # single or multi-planar
-_DEVICE_CAPS = 0x80000000
-# _IOWR('V', 8, struct v4l2_requestbuffers)
-_REQBUFS = 0xC0145608
-_REQBUFS_BYTES = 20
-_SINGLE, _MULTI_PLANAR = 1, 9
-_MMAP = 1
+_ControlName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]{1,40}$")]
 
 
 class V4l2(DriverSettings):
@@ -55,7 +49,10 @@ class V4l2(DriverSettings):
     fps: float | None = Field(default=None, gt=0, le=1000)
     """Frames a second."""
     fourcc: Annotated[str, StringConstraints(pattern=r"^[A-Z0-9 ]{4}$")] | None = None
-    """How the camera sends its pixels: MJPG, YUYV; many give their full rate only with MJPG."""
+    """How the camera sends its pixels: MJPG, YUYV. Without, but with a size and a rate: uncompressed where
+    that is as fast, else MJPG."""
+    controls: dict[_ControlName, int] = Field(default_factory=dict)
+    """Others by the names of `v4l2-ctl --list-ctrls`, set in the order written (automatic ones off first)."""
     open_timeout_s: float = Field(default=5.0, gt=0, le=60)
     """Until the device is set up."""
     read_timeout_s: float = Field(default=5.0, gt=0, le=60)
@@ -66,6 +63,11 @@ class V4l2(DriverSettings):
         if (self.width is None) != (self.height is None):
             raise ValueError("width and height go together; give both or none")
         return self
+
+    @property
+    def size(self) -> tuple[int, int] | None:
+        """Width and height, where they are given."""
+        return None if self.width is None or self.height is None else (self.width, self.height)
 
     def connect(self, camera: str, secrets: Secrets) -> Driver:  # noqa: ARG002 - a device has no password
         """Set the device up and read back what it took."""
@@ -80,7 +82,10 @@ class _Device:
 
         self._camera = camera
         self._path = settings.path
-        identity = _identify(camera, self._path)
+        with _open_node(camera, self._path) as (node, identity):
+            wanted = settings.size or _v4l2_node.size(node)
+            self._offers = _v4l2_node.offers(node, *wanted) if wanted else []
+        _warn_of_a_number(camera, self._path, identity)
         # its warnings would stand between our lines, and we ask for the reason ourselves
         cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)
         # never CAP_ANY: it would try other ways, and its time limits are not ours
@@ -91,7 +96,7 @@ class _Device:
                 hint=f"is another program using it? `fuser -v {self._path}` names it",
             )
         try:
-            self._set_up(settings, identity)
+            self._set_up(settings, wanted, identity)
         except BaseException:
             self._capture.release()
             raise
@@ -122,30 +127,71 @@ class _Device:
         taken_s = float(self._capture.get(cv2.CAP_PROP_POS_MSEC)) / 1000
         return taken_s if now_s - 60 < taken_s <= now_s else now_s
 
-    def _set_up(self, settings: V4l2, identity: str) -> None:
+    def _set_up(self, settings: V4l2, wanted: tuple[int, int] | None, identity: _v4l2_node.Identity) -> None:
         import cv2
 
+        fourcc = settings.fourcc
+        if fourcc is None and settings.fps is not None:
+            fourcc = _v4l2_node.choose(self._offers, settings.fps)
         # the pixel format first: sizes and rates depend on it
-        if settings.fourcc is not None:
-            self._capture.set(cv2.CAP_PROP_FOURCC, cv2.VideoWriter.fourcc(*settings.fourcc))
-        if settings.width is not None and settings.height is not None:
-            self._capture.set(cv2.CAP_PROP_FRAME_WIDTH, settings.width)
-            self._capture.set(cv2.CAP_PROP_FRAME_HEIGHT, settings.height)
+        if fourcc is not None:
+            self._capture.set(cv2.CAP_PROP_FOURCC, cv2.VideoWriter.fourcc(*fourcc))
+        if wanted is not None:
+            # also where it is what the device was set to: opening it, OpenCV took another one
+            self._capture.set(cv2.CAP_PROP_FRAME_WIDTH, wanted[0])
+            self._capture.set(cv2.CAP_PROP_FRAME_HEIGHT, wanted[1])
         if settings.fps is not None:
             self._capture.set(cv2.CAP_PROP_FPS, settings.fps)
         taken = _Mode.of(self._capture)
         log.info("camera %s: %s is %s, %s", self._camera, self._path, identity, taken)
-        if settings.width is not None and (settings.width, settings.height) != (taken.width, taken.height):
+        if settings.size not in (None, (taken.width, taken.height)):
             # zones in pixels would lie elsewhere
             raise SourceError(
                 f"camera {self._camera}: {self._path} does not give {settings.width}x{settings.height}; "
                 f"it took {taken}",
                 hint=f"`v4l2-ctl -d {self._path} --list-formats-ext` lists what it can",
             )
-        if settings.fourcc is not None and settings.fourcc != taken.fourcc:
-            log.warning("camera %s: asked for %s, got %s", self._camera, settings.fourcc, taken)
-        if settings.fps is not None and abs(settings.fps - taken.fps) > 0.01 * settings.fps:
-            log.warning("camera %s: asked for %g frames a second, got %s", self._camera, settings.fps, taken)
+        if fourcc is not None and fourcc != taken.fourcc:
+            log.warning("camera %s: asked for %s, got %s", self._camera, fourcc, taken)
+        # some say NaN, which is near nothing
+        if settings.fps is not None and not abs(settings.fps - taken.fps) <= 0.01 * settings.fps:
+            log.warning(
+                "camera %s: asked for %g frames a second, got %s%s",
+                self._camera, settings.fps, taken, self._faster(taken),
+            )  # fmt: skip
+        with _open_node(self._camera, self._path) as (node, _):
+            self._set_controls(node, settings.controls)
+
+    def _faster(self, taken: _Mode) -> str:
+        others = {
+            one.fourcc: max(one.fps)
+            for one in self._offers
+            if one.fps
+            and one.fourcc in (*_v4l2_node.UNCOMPRESSED, "MJPG")
+            and one.fourcc != taken.fourcc
+            and max(one.fps) > 1.01 * taken.fps
+        }
+        return "".join(f"; {fourcc} gives up to {fps:g}" for fourcc, fps in others.items())
+
+    def _set_controls(self, node: int, wanted: dict[str, int]) -> None:
+        known = _v4l2_node.controls(node) if wanted else {}
+        for name, value in wanted.items():
+            if (control := known.get(name)) is None:
+                raise SourceError(
+                    f"camera {self._camera}: {self._path} has no control {name}",
+                    hint=f"it has {', '.join(sorted(known)) or 'none'}",
+                )
+            try:
+                taken = _v4l2_node.set_control(node, control, value)
+                why = f"it stays {taken}"
+            except OSError as error:
+                taken, why = None, str(error.strerror)
+            if taken != value:
+                raise SourceError(
+                    f"camera {self._camera}: cannot set {name} to {value}: {why}",
+                    hint=f"{control.smallest} to {control.largest} is allowed; "
+                    "switch an automatic control off first",
+                )
 
 
 class _Mode(NamedTuple):
@@ -172,46 +218,59 @@ class _Mode(NamedTuple):
         return f"{self.width}x{self.height} {self.fourcc} {self.fps:g} frames a second"
 
 
-def _identify(camera: str, path: Path) -> str:
-    """What the device calls itself. SourceError with the honest reason, which OpenCV keeps to itself."""
+@contextmanager
+def _open_node(camera: str, path: Path) -> Iterator[tuple[int, _v4l2_node.Identity]]:
+    """The node beside OpenCV's capture. SourceError with the honest reason, which OpenCV keeps to itself."""
     try:
         if not stat.S_ISCHR(path.stat().st_mode):
             raise SourceError(f"camera {camera}: {path} is not a device", hint=_others())
-        handle = os.open(path, os.O_RDWR | os.O_NONBLOCK)
+        node = os.open(path, os.O_RDWR | os.O_NONBLOCK)
     except OSError as error:
         raise _not_opened(camera, path, error) from error
-    answer = bytearray(_QUERYCAP_BYTES)
     try:
-        fcntl.ioctl(handle, _QUERYCAP, answer)
-        busy = _has_an_owner(handle)
-    except OSError as error:
-        raise SourceError(f"camera {camera}: {path} is not a camera", hint=_others()) from error
-    finally:
-        os.close(handle)
-    if busy:
-        raise _in_use(camera, path)
-    all_caps, node_caps = (int.from_bytes(answer[at : at + 4], "little") for at in (84, 88))
-    card, bus = (bytes(answer[at : at + 32]).split(b"\0")[0].decode("utf-8", "replace") for at in (16, 48))
-    if not (node_caps if all_caps & _DEVICE_CAPS else all_caps) & _VIDEO_CAPTURE:
-        raise SourceError(
-            f"camera {camera}: {path} ({card}) gives no pictures",
-            hint=f"a camera's second node holds only data about them; {_others()}",
-        )
-    return f"{card} at {bus}"
-
-
-def _has_an_owner(handle: int) -> bool:
-    """True where another program takes pictures: opening works for everybody, only buffers have one owner."""
-    for kind in (_SINGLE, _MULTI_PLANAR):
-        # none: asks for nothing, frees nothing of ours
-        request = bytearray(_REQBUFS_BYTES)
-        request[4:12] = kind.to_bytes(4, "little") + _MMAP.to_bytes(4, "little")
         try:
-            fcntl.ioctl(handle, _REQBUFS, request)
+            identity = _v4l2_node.identify(node)
         except OSError as error:
-            if error.errno == errno.EBUSY:
-                return True
-    return False
+            if error.errno == errno.ENODEV:
+                raise _not_opened(camera, path, error) from error
+            raise SourceError(f"camera {camera}: {path} is not a camera", hint=_others()) from error
+        if not identity.gives_pictures:
+            raise SourceError(
+                f"camera {camera}: {path} ({identity.card}) gives no pictures",
+                hint=f"a camera's second node holds only data about them; {_others()}",
+            )
+        if _v4l2_node.has_an_owner(node):
+            raise _in_use(camera, path)
+        yield node, identity
+    finally:
+        os.close(node)
+
+
+def _warn_of_a_number(camera: str, path: Path, identity: _v4l2_node.Identity) -> None:
+    """With several cameras /dev/video0 is another one after the next start."""
+    if not re.fullmatch(r"/dev/video\d+", str(path)):
+        return
+    others = [other for other in Path("/dev").glob("video*") if other != path and _is_camera(other)]
+    if others:
+        links = [str(link) for link in sorted(Path("/dev/v4l/by-path").glob("*")) if link.resolve() == path]
+        log.warning(
+            "camera %s: %s is %s today, but there are %d cameras, and numbers change from start to start; "
+            "name it by its path below /dev/v4l/by-path%s",
+            camera, path, identity, 1 + len(others), "".join(f": {link}" for link in links),
+        )  # fmt: skip
+
+
+def _is_camera(path: Path) -> bool:
+    try:
+        node = os.open(path, os.O_RDWR | os.O_NONBLOCK)
+    except OSError:
+        return False
+    try:
+        return _v4l2_node.identify(node).gives_pictures
+    except OSError:
+        return False
+    finally:
+        os.close(node)
 
 
 def _not_opened(camera: str, path: Path, error: OSError) -> SourceError:

@@ -15,7 +15,9 @@ from edge_infer.station.setup import Setup
 
 def look(frame: Frame, setup: Setup, network: Network) -> Inference | Unusable:
     """What the network finds in the station's region, by the station's own threshold where it has one."""
-    settings = setup.settings
+    settings, size = setup.settings, setup.memory.frame_size
+    if size is not None and (why := size.other(frame.width, frame.height)) is not None:
+        return Unusable("rule_not_evaluable", why)
     try:
         view = settings.view(frame.width, frame.height, setup.lens)
     except EdgeInferError as error:

@@ -137,6 +137,14 @@ class StationSettings(Settings):
         return View(region, self.rotate, self.flip, lens)
 
     @property
+    def is_in_pixels(self) -> bool:
+        """True: regions, zones or areas are meant for frames of one size."""
+        in_pixels = (self.region is not None and self.region.unit == "pixel") or any(
+            rule.min_area_px or (rule.zone is not None and rule.zone.unit == "pixel") for rule in self.rules
+        )
+        return bool(in_pixels)
+
+    @property
     def answer_within_s(self) -> float:
         """The deadline in seconds."""
         return self.deadline_ms / 1000

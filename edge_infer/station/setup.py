@@ -15,6 +15,24 @@ from edge_infer.station.inspection import Unusable
 from edge_infer.station.settings import StationSettings
 
 
+class FrameSize:
+    """Pixels in a station's settings are meant for frames of one size: that of the first."""
+
+    def __init__(self) -> None:
+        self._first: tuple[int, int] | None = None
+
+    def other(self, width: int, height: int) -> str | None:
+        """Why a frame of this size must not be judged, else None."""
+        if self._first is None:
+            self._first = width, height
+        if self._first == (width, height):
+            return None
+        return (
+            f"the camera gives {width}x{height} now and gave {self._first[0]}x{self._first[1]} at first: "
+            "zones, regions and areas in pixels lie elsewhere; set the camera back, or use fractions"
+        )
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Memory:
     """What rules and publishing remember of the inspections before."""
@@ -22,6 +40,8 @@ class Memory:
     judge: Judge
     policy: PublishPolicy
     line_stop: LineStopCounter | None
+    frame_size: FrameSize | None
+    """None where it does not matter."""
 
     @classmethod
     def of(cls, settings: StationSettings) -> Memory:
@@ -30,6 +50,7 @@ class Memory:
             Judge(settings.rules, settings.confirm, settings.hold_s),
             PublishPolicy(settings.publish),
             LineStopCounter(settings.line_stop) if settings.line_stop else None,
+            FrameSize() if settings.is_in_pixels else None,
         )
 
 

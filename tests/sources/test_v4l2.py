@@ -8,7 +8,7 @@ import os
 import stat
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,8 @@ from pydantic import ValidationError
 
 from edge_infer.errors import SourceError
 from edge_infer.settings import Secrets
-from edge_infer.sources import v4l2
+from edge_infer.sources import _v4l2_node, v4l2
+from edge_infer.sources._v4l2_node import Identity, Offer, choose
 from edge_infer.sources.v4l2 import V4l2
 
 NOBODY = 65534
@@ -134,6 +135,10 @@ def test_settings_that_no_camera_has_are_refused(wrong: dict[str, object], text:
 # -- what a device answers: there is none here, so cv2's side of the border is played
 
 
+OFFERS = [Offer("YUYV", (10.0, 5.0)), Offer("GREY", (60.0,)), Offer("MJPG", (30.0, 15.0, 10.0))]
+"""As many USB cameras at 1280x720."""
+
+
 class PlayedCamera:
     """cv2.VideoCapture over a camera with one mode, that says yes to everything."""
 
@@ -145,20 +150,22 @@ class PlayedCamera:
             cv2.CAP_PROP_FPS: 10.0,
             cv2.CAP_PROP_FOURCC: float(cv2.VideoWriter.fourcc(*"YUYV")),
         }
-        self.released = False
+        self.asked: dict[int, float] = {}
+        self.released = self.unplugged = False
 
     def isOpened(self) -> bool:  # noqa: N802 - cv2's name
         return True
 
-    def set(self, key: int, _: float) -> bool:
+    def set(self, key: int, value: float) -> bool:
         self._order.append(key)
+        self.asked[key] = value
         return True
 
     def get(self, key: int) -> float:
         return self.mode.get(key, 0.0)
 
     def read(self) -> tuple[bool, Any]:
-        return True, np.zeros((48, 64, 3), np.uint8)
+        return not self.unplugged, np.zeros((48, 64, 3), np.uint8)
 
     def release(self) -> None:
         self.released = True
@@ -168,7 +175,10 @@ class PlayedCamera:
 def played(monkeypatch: pytest.MonkeyPatch) -> tuple[PlayedCamera, list[int]]:
     order: list[int] = []
     camera = PlayedCamera(order)
-    monkeypatch.setattr(v4l2, "_identify", lambda *_: "Played Camera at usb-1")
+    identity = Identity("Played Camera", "usb-1", gives_pictures=True)
+    monkeypatch.setattr(v4l2, "_open_node", lambda *_: nullcontext((0, identity)))
+    monkeypatch.setattr(_v4l2_node, "size", lambda *_: (64, 48))
+    monkeypatch.setattr(_v4l2_node, "offers", lambda *_: OFFERS)
     monkeypatch.setattr(cv2, "VideoCapture", lambda *_: camera)
     return camera, order
 
@@ -198,6 +208,59 @@ def test_another_rate_or_format_than_asked_for_is_said(
     assert [record.message for record in caplog.records] == [
         f"camera usb: /dev/video0 is Played Camera at usb-1, {took}",
         f"camera usb: asked for MJPG, got {took}",
-        f"camera usb: asked for 30 frames a second, got {took}",
+        f"camera usb: asked for 30 frames a second, got {took}; MJPG gives up to 30",
     ]
     assert played[0].released
+
+
+@pytest.mark.parametrize(
+    ("offered", "fps", "chosen"),
+    [
+        (OFFERS, 30.0, "MJPG"),
+        (OFFERS, 15.0, "MJPG"),
+        # compression costs time and sharpness: not where it gives nothing
+        (OFFERS, 10.0, "YUYV"),
+        (OFFERS, 5.0, "YUYV"),
+        # nobody can: the fastest
+        (OFFERS, 60.0, "MJPG"),
+        (list(reversed(OFFERS)), 10.0, "YUYV"),
+        ([Offer("UYVY", (29.97,)), Offer("MJPG", (60.0,))], 30.0, "UYVY"),
+        # never one that nobody here can read, or without colours
+        ([Offer("H264", (30.0,)), Offer("GREY", (30.0,)), Offer("YUYV", (5.0,))], 30.0, "YUYV"),
+        ([Offer("YUYV", ()), Offer("MJPG", ())], 30.0, None),
+        ([], 30.0, None),
+    ],
+)
+def test_c09_the_pixel_format_is_the_one_that_gives_the_rate(
+    offered: list[Offer], fps: float, chosen: str | None
+) -> None:
+    assert choose(offered, fps) == chosen
+
+
+def test_c09_without_a_fourcc_the_faster_format_is_set_first(played: tuple[PlayedCamera, list[int]]) -> None:
+    camera, order = played
+    V4l2(type="v4l2", path=Path("/dev/video0"), width=64, height=48, fps=30).open("usb", Secrets({})).close()
+    assert order[0] == cv2.CAP_PROP_FOURCC
+    assert camera.asked[cv2.CAP_PROP_FOURCC] == cv2.VideoWriter.fourcc(*"MJPG")
+
+
+def test_c09_a_format_that_is_too_slow_is_said_with_the_faster_one(
+    played: tuple[PlayedCamera, list[int]], caplog: pytest.LogCaptureFixture
+) -> None:
+    assert played[0].isOpened()
+    settings = V4l2(type="v4l2", path=Path("/dev/video0"), width=64, height=48, fps=30, fourcc="YUYV")
+    settings.open("usb", Secrets({})).close()
+    assert (
+        "camera usb: asked for 30 frames a second, got 64x48 YUYV 10 frames a second; MJPG gives up to 30"
+    ) in caplog.messages
+
+
+def test_a_camera_that_gives_no_more_is_lost_though_it_says_it_is_open(
+    played: tuple[PlayedCamera, list[int]],
+) -> None:
+    camera, _ = played
+    camera.unplugged = True
+    with closing(V4l2(type="v4l2", path=Path("/dev/video0")).open("usb", Secrets({}))) as source:
+        assert camera.isOpened()
+        with pytest.raises(SourceError, match="/dev/video0 was unplugged; is its cable in"):
+            source.read(2.0)
