@@ -83,6 +83,8 @@ class _Device:
         self._camera = camera
         self._path = settings.path
         with _open_node(camera, self._path) as (node, identity):
+            if _v4l2_node.has_an_owner(node):
+                raise _in_use(camera, self._path)
             wanted = settings.size or _v4l2_node.size(node)
             self._offers = _v4l2_node.offers(node, *wanted) if wanted else []
         _warn_of_a_number(camera, self._path, identity)
@@ -239,8 +241,6 @@ def _open_node(camera: str, path: Path) -> Iterator[tuple[int, _v4l2_node.Identi
                 f"camera {camera}: {path} ({identity.card}) gives no pictures",
                 hint=f"a camera's second node holds only data about them; {_others()}",
             )
-        if _v4l2_node.has_an_owner(node):
-            raise _in_use(camera, path)
         yield node, identity
     finally:
         os.close(node)
