@@ -7,16 +7,18 @@ import random
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal, Protocol
 
 from edge_infer.errors import SourceError, SourceStalledError
 from edge_infer.frame import Frame
+from edge_infer.imagehealth.frozen import Stillness
 from edge_infer.settings import Secrets
 from edge_infer.sources import OnDemand, Source, SourceSettings
 
 log = logging.getLogger(__name__)
 
-State = Literal["opening", "connected", "stalled", "lost", "ended", "failed"]
+State = Literal["opening", "connected", "stalled", "frozen", "lost", "ended", "failed"]
 
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 30.0
 READ_S = 0.5
@@ -62,6 +64,8 @@ class Camera:
         self._watcher = watcher
         self._stopping = threading.Event()
         self._source: Source | None = None
+        # over reconnections: one that comes back with the same picture is still frozen
+        self._stillness = Stillness(settings.frozen_s)
         self._thread = threading.Thread(target=self._run, name=f"camera-{name}", daemon=True)
 
     def start(self) -> None:
@@ -107,7 +111,7 @@ class Camera:
                     log.exception("camera %s: a bug in its source", self.name)
                 if self._stopping.is_set():
                     return
-                if self.state in {"connected", "stalled"}:
+                if self.state in {"connected", "stalled", "frozen"}:
                     wait_s = FIRST_WAIT_S
                 if self.settings.recorded:
                     # from its start again it would judge parts twice
@@ -139,7 +143,12 @@ class Camera:
             if frame is None:
                 return True
             last_s = time.monotonic()
-            self._change("connected", f"{frame.width}x{frame.height}")
+            frozen = self._stillness.see(frame)
+            if frozen is None:
+                self._change("connected", f"{frame.width}x{frame.height}")
+            else:
+                frame = replace(frame, frozen=frozen)
+                self._change("frozen", frozen)
             for viewer in self._viewers:
                 self._show(viewer, frame)
         return False

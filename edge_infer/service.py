@@ -203,7 +203,8 @@ class Service:
         self._notifier.send(STATUS=self._status())
         stations = [one for one in self._stations.values() if one.camera == camera]
         for station in stations:
-            if state == "connected":
+            if state in ("connected", "frozen"):
+                # each frame of a frozen camera says so itself
                 station.recovered()
             elif state == "lost":
                 station.trouble(Unusable("camera_lost", text))
