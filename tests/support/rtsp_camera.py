@@ -111,8 +111,10 @@ def _checksum(first: int, count: int) -> int:
 class _Painter:
     """Grey noise, a light block that moves, two rows of bits."""
 
-    def __init__(self, busy: bool) -> None:
+    def __init__(self, busy: bool, frozen_after: int | None = None) -> None:
         self._busy = busy
+        self._frozen_after = frozen_after
+        self._frozen: bytes | None = None
         value = 1
         tile = bytearray()
         for _ in range(WIDTH // 8 * (HEIGHT // 8)):
@@ -126,6 +128,14 @@ class _Painter:
 
     def draw(self, time_s: float, count: int) -> bytes:
         """An I420 picture."""
+        if self._frozen is not None:
+            return self._frozen
+        picture = self._draw(time_s, count)
+        if count == self._frozen_after:
+            self._frozen = picture
+        return picture
+
+    def _draw(self, time_s: float, count: int) -> bytes:
         first = int(time_s * 1000) & (1 << BITS) - 1
         second = count & 0xFFFFFF | _checksum(first, count & 0xFFFFFF) << 24
         rows = list(self._rows)
@@ -165,7 +175,7 @@ def _serve(options: argparse.Namespace) -> None:
     encoder = _ENCODERS[options.codec].format(gop=options.gop)
     caps = f"video/x-raw,format=I420,width={WIDTH},height={HEIGHT},framerate={options.fps}/1"
     loss = _Loss(Gst)
-    painter = _Painter(options.busy)
+    painter = _Painter(options.busy, options.frozen_after)
 
     def push(source: Any, stop: threading.Event) -> None:
         started, count = time.monotonic(), 0
@@ -253,6 +263,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--gop", type=int, default=25, help="frames from one key frame to the next")
     parser.add_argument("--codec", choices=_ENCODERS, default="h264")
     parser.add_argument("--busy", action="store_true", help="pictures that need many packets each")
+    parser.add_argument("--frozen-after", type=int, help="pictures; from then on it sends the same one")
     parser.add_argument("--user")
     parser.add_argument("--password")
     return parser.parse_args()
