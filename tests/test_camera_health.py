@@ -10,6 +10,7 @@ from typing import Any
 import av
 import cv2
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 from edge_infer.imagehealth.reference import load, path_of
@@ -112,11 +113,12 @@ def test_a_reference_of_another_size_is_an_event_and_the_rest_goes_on(
     assert "the reference is not used" in running.log
 
 
+@pytest.mark.parametrize("codec", ["h264", "jpeg"])
 def test_a_network_camera_that_freezes_is_told_as_its_state_and_as_one_undefined(
-    tmp_path: Path, mosquitto: Mosquitto, run: Run, subscribe: Subscribe
+    codec: str, tmp_path: Path, mosquitto: Mosquitto, run: Run, subscribe: Subscribe
 ) -> None:
     subscriber = subscribe(mosquitto, ALL)
-    with RtspCamera("--frozen-after", "100") as camera:
+    with RtspCamera("--frozen-after", "100", "--codec", codec) as camera:
         cameras = {"scene": {"type": "rtsp", "url": camera.url, "frozen_s": 1.0}}
         running = run(site(tmp_path / "a", mosquitto, cameras=cameras, stations=station()))
         subscriber.wait(lambda got: len(got) >= 2, "/result")

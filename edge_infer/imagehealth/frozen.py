@@ -11,10 +11,9 @@ from edge_infer.frame import Frame
 
 LEAST_FRAMES = 10
 """So many without a new picture; H.264 gives a few identical ones where nothing moves."""
-_MOSTLY = 0.75
-"""Share of them that are the same as the one before. A short recording in a loop has no new pictures either,
-but hardly two in a row; the encoder of a frozen camera makes a few different ones of each key frame."""
-_REMEMBERED = 32
+_REMEMBERED = 8
+"""Pictures that may repeat in turn: the encoder of a frozen camera makes a few different ones of one, again
+and again with each key frame. A recording in a loop has more."""
 _STEP = 16
 _EVEN = 16
 """Grey levels between the darkest and the brightest pixel: with less nothing can be told. Without light even
@@ -30,11 +29,10 @@ class Stillness:
         """Seconds by the frames' own time; None: never frozen."""
         self._frozen_s = frozen_s
         self._seen: OrderedDict[_Key, None] = OrderedDict()
-        self._last: _Key | None = None
         self._new_s = 0.0
         """When there was a new picture."""
-        self._frames = self._same = 0
-        """Since then; how many of them were like the one before."""
+        self._frames = 0
+        """Since then."""
 
     def see(self, frame: Frame) -> str | None:
         """Why it is frozen, if it is."""
@@ -44,21 +42,20 @@ class Stillness:
             self._seen.clear()
             return None
         key = _key(frame)
-        before, self._last = self._last, key
         if key not in self._seen or frame.time_s < self._new_s:
-            self._new_s, self._frames, self._same = frame.time_s, 1, 0
+            self._new_s, self._frames = frame.time_s, 1
             self._seen[key] = None
             if len(self._seen) > _REMEMBERED:
                 self._seen.popitem(last=False)
             return None
+        self._seen.move_to_end(key)
         self._frames += 1
-        self._same += key == before
         still_s = frame.time_s - self._new_s
-        if self._frames < LEAST_FRAMES or still_s < self._frozen_s or self._same < _MOSTLY * self._frames - 1:
+        if self._frames < LEAST_FRAMES or still_s < self._frozen_s:
             return None
         if _is_even(frame.pixels):
             return None
-        return f"not a pixel has changed for {still_s:.1f} s ({self._frames} frames)"
+        return f"there was no new picture for {still_s:.1f} s ({self._frames} frames)"
 
 
 def _must_change(frame: Frame) -> bool:

@@ -80,7 +80,7 @@ def test_when_the_light_is_back_nothing_seen_in_the_dark_is_held_against_it(refe
 
 
 def test_a_frozen_camera_is_told_by_its_frames(reference: Reference) -> None:
-    one, frozen = health(reference), frame(GOOD, 1.0, frozen="not a pixel has changed")
+    one, frozen = health(reference), frame(GOOD, 1.0, frozen="there was no new picture")
     assert code(one.take(frozen, REGION)) == "frozen"
     assert code(health(reference, checks=("dark",)).take(frozen, REGION)) is None
 

@@ -139,14 +139,14 @@ def test_a_reference_that_cannot_be_read_is_told(network: Scripted, commissioned
 def test_checks_can_be_switched_off(network: Scripted) -> None:
     line = Line(network, recorded=True, health={"checks": []})
     line.station.offer(frame(1, DARK))
-    line.station.offer(replace(frame(2, GOOD), frozen="not a pixel has changed"))
+    line.station.offer(replace(frame(2, GOOD), frozen="there was no new picture"))
     line.station.end_recording()
     assert line.box.codes() == ["OK", "OK"]
 
 
 def test_a_frozen_frame_is_undefined(network: Scripted) -> None:
     line = Line(network, recorded=True)
-    line.station.offer(replace(frame(2, GOOD), frozen="not a pixel has changed for 2.0 s"))
+    line.station.offer(replace(frame(2, GOOD), frozen="there was no new picture for 2.0 s"))
     line.station.end_recording()
     assert line.box.codes() == ["frozen"]
-    assert line.box.published[0].reasons[0].text == "not a pixel has changed for 2.0 s"
+    assert line.box.published[0].reasons[0].text == "there was no new picture for 2.0 s"
