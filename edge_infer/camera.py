@@ -7,12 +7,14 @@ import random
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from edge_infer import clock
 from edge_infer.camera_meter import Meter
 from edge_infer.errors import SourceBusyError, SourceError, SourceStalledError
 from edge_infer.frame import Frame
+from edge_infer.imagehealth.frozen import Stillness
 from edge_infer.messages.camera import CameraMessage, CameraState
 from edge_infer.settings import Secrets
 from edge_infer.sources import OnDemand, Source, SourceSettings
@@ -77,6 +79,8 @@ class Camera:
         self._told_s = -TELL_S
         self._stopping = threading.Event()
         self._source: Source | None = None
+        # over reconnections: one that comes back with the same picture is still frozen
+        self._stillness = Stillness(settings.frozen_s)
         self._thread = threading.Thread(target=self._run, name=f"camera-{name}", daemon=True)
 
     def start(self) -> None:
@@ -160,7 +164,12 @@ class Camera:
                 return True
             last_s = time.monotonic()
             self._meter.count(frame, last_s)
-            self._change("connected", f"{frame.width}x{frame.height}")
+            frozen = self._stillness.see(frame)
+            if frozen is None:
+                self._change("connected", f"{frame.width}x{frame.height}")
+            else:
+                frame = replace(frame, frozen=frozen)
+                self._change("frozen", frozen)
             self._tell()
             for viewer in self._viewers:
                 self._show(viewer, frame)

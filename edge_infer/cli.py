@@ -19,6 +19,7 @@ from edge_infer.registry import resolve
 
 COMMANDS = {
     "check": "edge_infer.commands.check:check",
+    "commission": "edge_infer.commands.commission:commission",
     "demo": "edge_infer.commands.demo:demo",
     "grab": "edge_infer.commands.grab:grab",
     "infer": "edge_infer.commands.infer:infer",

@@ -71,6 +71,10 @@ class Delivery:
         """An event for whoever stops the line."""
         self._publisher.event("line_stop", {"decision": decision}, station)
 
+    def reference_unused(self, station: str, why: str) -> None:
+        """An event for whoever commissioned the station."""
+        self._publisher.event("reference_unused", {"why": why}, station)
+
     def close(self, timeout_s: float) -> None:
         """All results are in the outbox's hands; what the disk takes in that time is stored."""
         if self._evidence is not None:

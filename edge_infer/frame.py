@@ -41,6 +41,10 @@ class Frame:
     """Triggers of the camera's own line that this frame is the first to follow."""
     damaged: str | None = None
     """Why the image must not be judged (lost packets, half a file), else None."""
+    frozen: str | None = None
+    """Why the camera must be taken to repeat an old picture, else None."""
+    still: bool = False
+    """A picture that was stored alone: shown again it is the same, and honestly so."""
     simulated: bool = False
     """A drawn scene, not a camera."""
     name: str | None = None

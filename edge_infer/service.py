@@ -220,14 +220,13 @@ class Service:
         self._notifier.send(STATUS=self._status())
         stations = [one for one in self._stations.values() if one.camera == camera]
         for station in stations:
-            if state == "connected":
+            if state in ("connected", "frozen"):
+                # each frame of a frozen camera says so itself
                 station.recovered()
             elif state in ("lost", "busy"):
                 station.trouble(Unusable("camera_lost", text))
             elif state == "stalled":
                 station.trouble(Unusable("stale", text))
-            elif state == "frozen":
-                station.trouble(Unusable("frozen", text))
             elif state in ("ended", "failed"):
                 station.end_recording(broken_off=text if state == "failed" else None)
 

@@ -36,7 +36,11 @@ def write_site(
         },
         "cameras": {"top": CAMERA | camera},
         "models": {"m": {"path": "model"}},
-        "stations": {name: {"camera": "top", "model": "m"} | more for name, more in stations.items()},
+        "stations": {
+            # the test camera's pictures are one even grey
+            name: {"camera": "top", "model": "m", "health": {"checks": []}} | more
+            for name, more in stations.items()
+        },
     }  # fmt: skip
     path = folder / "site.yaml"
     path.write_text(yaml.safe_dump(data, sort_keys=False))

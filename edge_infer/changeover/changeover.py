@@ -50,6 +50,7 @@ class Changeover:
         self._engines = engines
         self._event = event
         self._boot_id = boot_id
+        self._state_dir = state_dir
         self._file = ChoicesFile(state_dir)
         self._stations: dict[str, Station] = {}
         # what runs and what is stored change together
@@ -64,7 +65,7 @@ class Changeover:
     def setup(self, station: str) -> Setup:
         """What the station starts with."""
         choice = self._choice(station)
-        setup = setup_of(self._site, self._engines, station, choice, self._boot_id)
+        setup = self._setup_of(self._site, station, choice)
         if choice != Choice():
             log.info("station %s: %s, as chosen before", station, _told(choice))
         if setup.failed is not None:
@@ -88,7 +89,7 @@ class Changeover:
                 )
             before = self._choice(station)
             choice = Choice(recipe=recipe)
-            setup = setup_of(self._site, self._engines, station, choice, self._boot_id)
+            setup = self._setup_of(self._site, station, choice)
             if recipe is not None and setup.failed is not None:
                 raise EdgeInferError(f"the recipe {recipe} is not available: {setup.failed.text}")
             self._change(station, choice, setup)
@@ -107,9 +108,7 @@ class Changeover:
                 raise EdgeInferError(f"the station {station} judges nothing: {settings.text}")
             before = check_threshold(self._site, settings, rule, value)
             changed = choice.with_threshold(rule, value)
-            self._change(
-                station, changed, setup_of(self._site, self._engines, station, changed, self._boot_id)
-            )
+            self._change(station, changed, self._setup_of(self._site, station, changed))
             log.info(
                 "station %s: %s is %g; asked by %s",
                 station, f"min_score of {rule}" if rule else "anomaly_threshold", value, _short(by),
@@ -165,9 +164,7 @@ class Changeover:
         choices, dropped = _still_of_effect(site, self._choices)
         # all of it is made before any of it runs
         setups = {
-            name: _remembering(
-                station, setup_of(site, self._engines, name, choices.get(name, Choice()), self._boot_id)
-            )
+            name: _remembering(station, self._setup_of(site, name, choices.get(name, Choice())))
             for name, station in self._stations.items()
         }
         if dropped:
@@ -219,6 +216,11 @@ class Changeover:
                 )  # fmt: skip
                 self._event("threshold_dropped", {"rule": one.rule, "value": one.value}, station)
 
+    def _setup_of(self, site: Site, station: str, choice: Choice) -> Setup:
+        return setup_of(
+            site, self._engines, station, choice, boot_id=self._boot_id, state_dir=self._state_dir
+        )
+
     def _choice(self, station: str) -> Choice:
         return self._choices.get(station, Choice())
 
@@ -249,6 +251,7 @@ def _remembering(station: Station, setup: Setup) -> Setup:
         setup.settings == before.settings
         and setup.engine is before.engine
         and setup.failed == before.failed
+        and setup.reference == before.reference
         and setup.identity.external_recipe == before.identity.external_recipe
     )
     return before.told_as(setup.identity) if same else setup

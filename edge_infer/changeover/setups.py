@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from edge_infer.changeover.choices import NAME, Choice
@@ -11,6 +12,7 @@ from edge_infer.config.consistency import drops_all_below
 from edge_infer.config.site import Site
 from edge_infer.engines import Engines
 from edge_infer.errors import EdgeInferError
+from edge_infer.imagehealth.reference import path_of
 from edge_infer.result import Device, Identifier, Origin
 from edge_infer.station import StationSettings
 from edge_infer.station.identity import Identity
@@ -103,7 +105,9 @@ def check_threshold(site: Site, settings: StationSettings, rule: str | None, val
     raise EdgeInferError(f"the station has no rule {rule}{did_you_mean(rule, names)}")
 
 
-def setup_of(site: Site, engines: Engines, station: str, choice: Choice, boot_id: str) -> Setup:
+def setup_of(
+    site: Site, engines: Engines, station: str, choice: Choice, *, boot_id: str, state_dir: Path
+) -> Setup:
     """With a memory that starts anew."""
     settings = settings_in_force(site, station, choice)
     in_force = settings if isinstance(settings, StationSettings) else None
@@ -122,7 +126,7 @@ def setup_of(site: Site, engines: Engines, station: str, choice: Choice, boot_id
         boot_id=boot_id,
         external_recipe=Identifier(id=choice.recipe) if choice.recipe is not None else None,
     )
-    return Setup.new(used, identity, engine, failed)
+    return Setup.new(used, identity, engine, failed, path_of(state_dir, station))
 
 
 def _written(site: Site, station: str, recipe: str | None) -> StationSettings | None:

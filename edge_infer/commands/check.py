@@ -101,6 +101,19 @@ def _tell(mistakes: Sequence[Mistake], level: Level, *, as_json: bool) -> None:
             click.echo(str(said), err=True)
 
 
+def _not_commissioned(site: Site) -> list[str]:
+    """Stations whose picture is checked with less than it could be."""
+    from edge_infer.commands.run import state_dir
+    from edge_infer.imagehealth.reference import path_of
+
+    folder = site.state_dir or state_dir()
+    return [
+        name
+        for name, station in site.stations.items()
+        if {"covered", "blurred", "moved"} & set(station.health.checks) and not path_of(folder, name).exists()
+    ]
+
+
 def _summary(site: Site, *, verified: bool) -> str:
     rooms: dict[str, Collection[str]] = {
         "station": site.stations,
@@ -113,5 +126,8 @@ def _summary(site: Site, *, verified: bool) -> str:
         f"{len(names)} {word}{'s' if len(names) != 1 else ''} ({', '.join(names)})"
         for word, names in rooms.items()
     ]
+    without = _not_commissioned(site)
+    if without:
+        parts.append(f"not commissioned on this machine: {', '.join(without)}")
     loaded = "; every network loads on its device" if verified else ""
     return f"{site.path}: ok: {'; '.join(parts)}{loaded}"

@@ -143,6 +143,12 @@ class RecipeSelected(Part):
     """Who asked."""
 
 
+class ReferenceUnused(Part):
+    """What was commissioned does not fit the station any more; checks that need it are off."""
+
+    why: str
+
+
 class ResultRefused(Part):
     """The broker refused a result (access rights, size); it is kept aside."""
 
@@ -214,6 +220,7 @@ KINDS: MappingProxyType[str, type[Part]] = MappingProxyType(
         "outbox_in_memory": OutboxInMemory,
         "outbox_on_disk": OutboxOnDisk,
         "recipe_selected": RecipeSelected,
+        "reference_unused": ReferenceUnused,
         "result_refused": ResultRefused,
         "shift_ended": ShiftEnded,
         "streams_renewed": StreamsRenewed,

@@ -55,6 +55,8 @@ class SourceSettings(Settings):
 
     max_age_s: Annotated[float, Field(gt=0)] = 1.0
     """A live frame older than this is never judged."""
+    frozen_s: Annotated[float, Field(gt=0)] | None = 2.0
+    """A picture that is the same to the last bit for so long, ten times or more, is frozen; null: never."""
 
     @property
     def has_line(self) -> bool:

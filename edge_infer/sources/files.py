@@ -6,13 +6,14 @@ import threading
 import time
 from collections.abc import Generator
 from datetime import UTC, datetime
+from pathlib import PurePath
 from typing import Literal
 
 from edge_infer.errors import SourceError, SourceStalledError
 from edge_infer.frame import Frame
 from edge_infer.settings import Secrets, SitePath
 from edge_infer.sources import Source, SourceSettings
-from edge_infer.sources._recording import Shot, find, shots
+from edge_infer.sources._recording import PICTURES, Shot, find, shots
 
 PICTURE_S = 0.5
 """Pictures know no time: so far are they apart."""
@@ -82,6 +83,7 @@ class FilesSource:
             time_s=time_s,
             captured_at=datetime.now(UTC),
             damaged=shot.damaged,
+            still=PurePath(shot.name).suffix.lower() in PICTURES,
             name=shot.name,
         )
 

@@ -26,3 +26,6 @@ class Delivery(Protocol):
 
     def accept(self, station: str, trigger: PartTrigger) -> None:
         """A part asked: stored, so that it is answered after a crash."""
+
+    def reference_unused(self, station: str, why: str) -> None:
+        """What was commissioned does not fit: checks that need it are off."""

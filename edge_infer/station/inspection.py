@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from edge_infer.findings import Box, Findings
 from edge_infer.frame import Frame, PartTrigger
+from edge_infer.imagehealth.health import Glance
 from edge_infer.network import Inference
 from edge_infer.result import (
     AnomalyContent,
@@ -39,6 +40,15 @@ class Unusable:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What became of a part that asked before."""
+
+    job_id: str | None
+    result: Result | None
+    """None while it waits."""
+
+
 @dataclass(slots=True, eq=False)
 class Inspection:
     """From the trigger (or the choice of a frame) to its answer."""
@@ -53,6 +63,8 @@ class Inspection:
     """Monotonic time by which it must be answered."""
     taken: bool = False
     """The engine works on it."""
+    glance: Glance | None = None
+    """Tells whether its frame can be judged; None where nobody looks for that."""
     started_at: datetime | None = None
     """Wall clock, UTC, when its frame was taken to the network."""
     outcome: Inference | Unusable | None = None

@@ -7,10 +7,27 @@ from dataclasses import replace
 from edge_infer.decoders.anomaly import at_threshold
 from edge_infer.errors import EdgeInferError
 from edge_infer.frame import Frame
+from edge_infer.imagehealth.health import Glance
 from edge_infer.network import Inference, Network
 from edge_infer.rules.decision import Judge, Verdict
 from edge_infer.station.inspection import Unusable
 from edge_infer.station.setup import Setup
+
+
+def glance(frame: Frame, setup: Setup) -> Glance | None:
+    """What will tell whether the frame can be judged; of one station in the order of its frames."""
+    try:
+        region = setup.settings.seen(frame.width, frame.height)
+    except EdgeInferError:
+        # the look at it will say so
+        return None
+    return setup.health.take(frame, region)
+
+
+def unhealthy(glance: Glance | None) -> Unusable | None:
+    """Why the network need not be asked."""
+    found = glance.found() if glance is not None else None
+    return Unusable(found.code, found.text) if found is not None else None
 
 
 def look(frame: Frame, setup: Setup, network: Network) -> Inference | Unusable:

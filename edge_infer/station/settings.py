@@ -8,6 +8,7 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from edge_infer import geometry
 from edge_infer.geometry import PixelBox
+from edge_infer.imagehealth import HealthSettings
 from edge_infer.lens import Lens
 from edge_infer.rules.confirm import Confirm
 from edge_infer.rules.count import CountRule
@@ -87,6 +88,8 @@ class StationSettings(Settings):
     """NOK stays at least this long, so that a slow reader sees it."""
     publish: Publish = "every"
     """Which inspections become results: every, change, or {every_s: N}; triggered stations: every."""
+    health: HealthSettings = HealthSettings()
+    """Whether a picture can be judged at all: dark, bright, frozen, covered, blurred, moved."""
     line_stop: LineStop | None = None
     """That many NOK or UNDEFINED in a row are an event."""
 
@@ -133,8 +136,11 @@ class StationSettings(Settings):
         """What the network gets of a frame of this size; EdgeInferError where region or lens do not fit."""
         if lens is not None:
             lens.check(width, height)
-        region = (0, 0, width, height) if self.region is None else self.region.pixels(width, height)
-        return View(region, self.rotate, self.flip, lens)
+        return View(self.seen(width, height), self.rotate, self.flip, lens)
+
+    def seen(self, width: int, height: int) -> PixelBox:
+        """The region in a frame of this size; EdgeInferError where it does not lie in it."""
+        return (0, 0, width, height) if self.region is None else self.region.pixels(width, height)
 
     @property
     def is_in_pixels(self) -> bool:

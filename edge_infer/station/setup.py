@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from edge_infer.engine import Engine
 from edge_infer.errors import EdgeInferError
+from edge_infer.imagehealth.health import Health
+from edge_infer.imagehealth.reference import Reference, load
 from edge_infer.lens import Lens, load_lens
 from edge_infer.rules.decision import Judge
 from edge_infer.rules.line_stop import LineStopCounter
@@ -71,6 +74,9 @@ class Setup:
     lens: Lens | None
     """Makes the network's picture straight."""
     memory: Memory
+    reference: Reference | None
+    """What was commissioned."""
+    health: Health
 
     @classmethod
     def new(
@@ -79,15 +85,32 @@ class Setup:
         identity: Identity,
         engine: Engine | None,
         failed: Unusable | None = None,
+        commissioned: Path | None = None,
     ) -> Setup:
-        """With a memory that starts anew; a calibration that cannot be used is why it fails."""
+        """With a memory that starts anew; a calibration that cannot be used is why it fails.
+
+        ``commissioned``: where its reference is, if there is one; without, it is judged with fewer checks.
+        """
         lens = None
         if settings.undistort is not None and failed is None:
             try:
                 lens = load_lens(settings.undistort)
             except EdgeInferError as error:
                 engine, failed = None, Unusable("rule_not_evaluable", str(error))
-        return cls(settings, identity, engine, failed, lens, Memory.of(settings))
+        reference, unused = None, None
+        if commissioned is not None:
+            try:
+                reference = load(commissioned)
+            except EdgeInferError as error:
+                unused = str(error)
+        health = Health(
+            settings.health,
+            reference,
+            each_frame=settings.trigger.triggered,
+            camera=settings.camera,
+            unused=unused,
+        )
+        return cls(settings, identity, engine, failed, lens, Memory.of(settings), reference, health)
 
     def told_as(self, identity: Identity) -> Setup:
         """Judges as before, memory included; only what results say of it differs."""

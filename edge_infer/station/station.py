@@ -7,7 +7,7 @@ import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from edge_infer import clock
@@ -17,8 +17,8 @@ from edge_infer.network import Inference, Network
 from edge_infer.result import Result, new_result_id
 from edge_infer.station.delivery import Delivery
 from edge_infer.station.identity import Identity
-from edge_infer.station.inspection import Inspection, Unusable
-from edge_infer.station.judging import decide, look
+from edge_infer.station.inspection import Inspection, Known, Unusable
+from edge_infer.station.judging import decide, glance, look, unhealthy
 from edge_infer.station.meter import Meter
 from edge_infer.station.settings import StationSettings
 from edge_infer.station.setup import Setup
@@ -34,15 +34,6 @@ ANSWERS = 64
 """Parts whose answer is kept for those who ask again."""
 STANDING_S = 1.0
 """How often a trouble that lasts is said again."""
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """What became of a part that asked before."""
-
-    job_id: str | None
-    result: Result | None
-    """None while it waits."""
 
 
 class Station:
@@ -227,8 +218,7 @@ class Station:
                 if inspection.setup.engine is not engine or inspection.frame is None:
                     continue
                 if not inspection.taken and inspection.outcome is None:
-                    inspection.taken = True
-                    return partial(self._inspect, inspection)
+                    return self._take(inspection, inspection.frame)
         return None
 
     def take_newest(self, engine: Engine) -> Work | None:
@@ -247,9 +237,8 @@ class Station:
                 self._newest = None
             else:
                 return None
-            inspection.taken = True
             self._open.append(inspection)
-            return partial(self._inspect, inspection)
+            return self._take(inspection, inspection.frame)
 
     def _inspect(self, inspection: Inspection, network: Network) -> None:
         frame = inspection.frame
@@ -258,7 +247,9 @@ class Station:
         inspection.started_at = clock.now()
         outcome: Inference | Unusable
         try:
-            outcome = self._unusable(frame) or look(frame, inspection.setup, network)
+            # looked at in any case: later frames wait for what it finds
+            unwell = unhealthy(inspection.glance)
+            outcome = self._unusable(frame) or unwell or look(frame, inspection.setup, network)
         except Exception as error:  # a bug in one inspection is not the end of the line
             log.exception("station %s: frame %d failed", self.name, frame.seq)
             outcome = Unusable("backend_failed", f"a bug in edge-infer: {type(error).__name__}: {error}")
@@ -304,6 +295,15 @@ class Station:
             self._changed.notify_all()
 
     # -- inside the lock
+
+    def _take(self, inspection: Inspection, frame: Frame | None) -> Work:
+        inspection.taken = True
+        if frame is not None:
+            inspection.glance = glance(frame, inspection.setup)
+            if (why := inspection.setup.health.unused()) is not None:
+                log.warning("station %s: %s", self.name, why)
+                self._delivery.reference_unused(self.name, why)
+        return partial(self._inspect, inspection)
 
     def _offer_newest(self, frame: Frame) -> None:
         if self._recorded:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from edge_infer.changeover.choices import ChoicesFile
 from edge_infer.engine import Engine
 from edge_infer.errors import ConfigError, EdgeInferError
 from edge_infer.frame import Frame
+from edge_infer.imagehealth.commissioning import commission
+from edge_infer.imagehealth.reference import path_of, store
 from edge_infer.messages.kinds import KINDS
 from edge_infer.result import Result
 from edge_infer.scene import Scene
@@ -505,3 +508,13 @@ def test_the_newest_frame_is_the_cameras(rig: Rig, bottle: Frame) -> None:
     assert rig.changeover.newest_frame("cap") is bottle
     with pytest.raises(EdgeInferError, match="no station"):
         rig.changeover.newest_frame("cup")
+
+
+def test_a_reload_takes_up_what_was_commissioned_meanwhile(rig: Rig, state: Path) -> None:
+    before = rig.stations["film"].setup
+    frames = [replace(frame(seq), seq=seq) for seq in range(1, 7)]
+    store(path_of(state, "cap"), commission(frames, (0, 0, 200, 100), frames[0].captured_at))
+    rig.changeover.reload(by=BY)
+    assert rig.stations["cap"].setup.reference is not None
+    # the others remember what they did
+    assert rig.stations["film"].setup.health is before.health

@@ -37,6 +37,10 @@ IDENTITY = Identity(
 )
 
 
+# some of the pictures are dark and empty on purpose
+NO_CHECKS: dict[str, Any] = {"checks": []}
+
+
 class _Published:
     def __init__(self) -> None:
         self.results: list[Result] = []
@@ -50,12 +54,17 @@ class _Published:
     def line_stop(self, station: str, decision: Any) -> None:
         raise AssertionError(f"no line stop was asked for: {station} {decision}")
 
+    def reference_unused(self, station: str, why: str) -> None:
+        raise AssertionError(f"nothing was commissioned: {station} {why}")
+
     def accept(self, station: str, trigger: Any) -> None:
         raise AssertionError(f"no part asked: {station} {trigger}")
 
 
 def _messages(model: Path, frames: list[Frame], backend: str, **keys: Any) -> list[dict[str, Any]]:
-    settings = StationSettings.model_validate_json(json.dumps({"camera": "cam", "model": "m", **keys}))
+    settings = StationSettings.model_validate_json(
+        json.dumps({"camera": "cam", "model": "m", "health": NO_CHECKS, **keys})
+    )
     published = _Published()
     engine = Engine("m", Network.open(load_model(model), resolve(BACKENDS, backend)(type=backend)))
     station = Station(Setup.new(settings, IDENTITY, engine), published, recorded=True, max_age_s=1.0)

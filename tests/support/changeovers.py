@@ -111,6 +111,9 @@ class Rig:
     def line_stop(self, station: str, decision: object) -> None:
         pass
 
+    def reference_unused(self, station: str, why: str) -> None:
+        self.event("reference_unused", {"why": why}, station)
+
     def accept(self, station: str, trigger: object) -> None:
         pass
 

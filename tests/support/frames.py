@@ -19,8 +19,9 @@ def frame(
     triggers: tuple[PartTrigger, ...] = (),
     damaged: str | None = None,
 ) -> Frame:
-    """A grey frame of (height, width)."""
+    """A grey frame of (height, width) with a darker corner: an even one shows nothing to judge."""
     pixels = np.full((*size, 3), 114, np.uint8)
+    pixels[size[0] // 2 :, size[1] // 2 :] = 90
     pixels.flags.writeable = False
     return Frame("cam", seq, pixels, time_s, datetime.now(UTC), triggers=triggers, damaged=damaged)
 

@@ -134,10 +134,12 @@ def _checksum(first: int, count: int) -> int:
 class _Painter:
     """Grey noise, a light block that moves, two rows of bits."""
 
-    def __init__(self, busy: bool, width: int, height: int) -> None:
+    def __init__(self, busy: bool, width: int, height: int, frozen_after: int | None = None) -> None:
         self._busy = busy
         self._padding = bytes([110]) * (width - WIDTH)
         self._below = bytes([110]) * width * (height - HEIGHT)
+        self._frozen_after = frozen_after
+        self._frozen: bytes | None = None
         value = 1
         tile = bytearray()
         for _ in range(WIDTH // 8 * (HEIGHT // 8)):
@@ -151,6 +153,14 @@ class _Painter:
 
     def draw(self, time_s: float, count: int) -> bytes:
         """An I420 picture."""
+        if self._frozen is not None:
+            return self._frozen
+        picture = self._draw(time_s, count)
+        if count == self._frozen_after:
+            self._frozen = picture
+        return picture
+
+    def _draw(self, time_s: float, count: int) -> bytes:
         first = int(time_s * 1000) & (1 << BITS) - 1
         second = count & 0xFFFFFF | _checksum(first, count & 0xFFFFFF) << 24
         rows = list(self._rows)
@@ -200,12 +210,12 @@ def _serve(options: argparse.Namespace) -> None:
         # the server's clock is the monotonic one, and tells the readers when a frame was taken (RTCP)
         while not source.get_base_time() and not stop.wait(0.005):
             pass
-        painter = _Painter(options.busy, width, height)
+        painter = _Painter(options.busy, width, height, options.frozen_after)
         started, count = source.get_base_time() / Gst.SECOND, 0
         while not stop.wait(max(0.0, started + count / options.fps - time.monotonic())):
             if orders.sizes:
                 size = orders.sizes.popleft()
-                painter = _Painter(options.busy, *size)
+                painter = _Painter(options.busy, *size, options.frozen_after)
                 source.set_property("caps", Gst.Caps.from_string(caps(*size)))
             drawn = time.monotonic()
             buffer = Gst.Buffer.new_wrapped(painter.draw(drawn, count))
@@ -330,6 +340,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--certificate", help="speak TLS with it")
     parser.add_argument("--key")
     parser.add_argument("--basic", action="store_true", help="basic authentication, not digest")
+    parser.add_argument("--frozen-after", type=int, help="pictures; from then on it sends the same one")
     parser.add_argument("--user")
     parser.add_argument("--password")
     return parser.parse_args()

@@ -58,6 +58,7 @@ class Box:
         self.decided: list[Decision] = []
         self.stops: list[Decision] = []
         self.accepted: list[PartTrigger] = []
+        self.unused: list[str] = []
         self._changed = threading.Condition()
 
     def publish(self, result: Result, _frame: object, _findings: object, _settings: object) -> None:
@@ -71,6 +72,10 @@ class Box:
     def line_stop(self, station: str, decision: Decision) -> None:
         assert station == "s"
         self.stops.append(decision)
+
+    def reference_unused(self, station: str, why: str) -> None:
+        assert station == "s"
+        self.unused.append(why)
 
     def accept(self, station: str, trigger: PartTrigger) -> None:
         assert station == "s"

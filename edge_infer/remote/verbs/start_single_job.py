@@ -13,7 +13,7 @@ from edge_infer.remote.answer import Answer, RefusedError
 from edge_infer.remote.command import Command
 from edge_infer.remote.reach import Reach
 from edge_infer.result import new_result_id
-from edge_infer.station.station import Known
+from edge_infer.station.inspection import Known
 
 log = logging.getLogger(__name__)
 
