@@ -23,13 +23,15 @@ from edge_infer.settings import Secrets
 from edge_infer.sources import Source, SourceSettings
 from edge_infer.sources.files import Files
 from edge_infer.sources.gige import Gige
+from edge_infer.sources.http import Http
 from edge_infer.sources.rtsp import Rtsp
 from edge_infer.sources.synthetic import Synthetic
 from tests.support.gige_camera import GigeCamera
+from tests.support.http_camera import HttpCamera
 from tests.support.rtsp_camera import RtspCamera
 
 RECORDED = ["video", "folder", "drawn-recording"]
-LIVE = ["video-in-real-time", "folder-in-a-loop", "drawn", "rtsp", "gige"]
+LIVE = ["video-in-real-time", "folder-in-a-loop", "drawn", "rtsp", "gige", "http-stream", "http-snapshot"]
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,7 @@ class Cameras:
     video: Path
     folder: Path
     rtsp: RtspCamera
+    http: HttpCamera
 
     def settings(self, name: str, number: int = 1) -> SourceSettings:
         gige = {"type": "gige", "address": f"127.0.0.{number}", "pixel_format": "Mono8", "frame_rate": 25.0}
@@ -51,6 +54,8 @@ class Cameras:
             "drawn": Synthetic(type="synthetic"),
             "rtsp": Rtsp(type="rtsp", url=self.rtsp.url),
             "gige": Gige.model_validate(gige),
+            "http-stream": Http(type="http", url=self.http.url("/mjpeg")),
+            "http-snapshot": Http(type="http", url=self.http.url("/snapshot"), interval_s=0.1),
         }
         return kinds[name]
 
@@ -66,8 +71,9 @@ def cameras(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         assert cv2.imwrite(str(folder / f"{number}.png"), np.full((48, 64, 3), 40 * number, np.uint8))
     assert cv2.imwrite(str(folder / "3-grey.png"), np.full((48, 64), 90, np.uint8))
     (folder / "4-damaged.jpg").write_bytes(b"\xff\xd8\xff\xe0 half a picture")
-    with RtspCamera() as rtsp, GigeCamera(), GigeCamera("127.0.0.2", "T2"):
-        yield Cameras(shared / "assets" / "videos" / "car-detection.mp4", folder, rtsp)
+    video = shared / "assets" / "videos" / "car-detection.mp4"
+    with RtspCamera() as rtsp, GigeCamera(), GigeCamera("127.0.0.2", "T2"), HttpCamera() as http:
+        yield Cameras(video, folder, rtsp, http)
 
 
 def frames(source: Source) -> Iterator[Frame]:
@@ -201,6 +207,7 @@ def test_settings_load_no_heavy_library() -> None:
     [
         (lambda: Files(type="files", path=Path("/absent.mp4")), "camera top: there is no /absent.mp4"),
         (lambda: Rtsp(type="rtsp", url="rtsp://127.0.0.1:9/s"), "camera top: rtsp://127.0.0.1:9/s refuses"),
+        (lambda: Http(type="http", url="http://127.0.0.1:9/s"), "camera top: http://127.0.0.1:9/s refuses"),
         (lambda: Gige(type="gige", address="127.0.0.99"), "camera top: 127.0.0.99 does not answer: "),
     ],
 )
