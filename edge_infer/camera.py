@@ -6,7 +6,8 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Literal, Protocol
 
 from edge_infer.errors import SourceError, SourceStalledError
@@ -109,7 +110,7 @@ class Camera:
                     return
                 if self.state in {"connected", "stalled"}:
                     wait_s = FIRST_WAIT_S
-                if self.settings.recorded:
+                if self.settings.recorded and not self.settings.waits:
                     # from its start again it would judge parts twice
                     self._change("failed", str(error))
                     self.ended.set()
@@ -140,6 +141,8 @@ class Camera:
                 return True
             last_s = time.monotonic()
             self._change("connected", f"{frame.width}x{frame.height}")
+            if frame.settled is not None and len(self._viewers) > 1:
+                frame = replace(frame, settled=_Together(frame.settled, len(self._viewers)))
             for viewer in self._viewers:
                 self._show(viewer, frame)
         return False
@@ -158,3 +161,20 @@ class Camera:
         level = logging.INFO if state in ("connected", "ended") else logging.WARNING
         log.log(level, "camera %s: %s: %s", self.name, state, text)
         self._watcher.camera_changed(self.name, state, text)
+
+
+class _Together:
+    """Passes on that a frame is settled once it is for every station."""
+
+    def __init__(self, settled: Callable[[str], None], stations: int) -> None:
+        self._settled = settled
+        self._wanted = stations
+        self._lock = threading.Lock()
+        self._stations: set[str] = set()
+
+    def __call__(self, station: str) -> None:
+        with self._lock:
+            self._stations.add(station)
+            if len(self._stations) < self._wanted:
+                return
+        self._settled(station)

@@ -66,15 +66,16 @@ def decode(data: bytes, name: str) -> Picture:
     return _picture(image, header)
 
 
-def reaches_its_end(data: bytes) -> bool:
-    """False for the beginning of a JPEG, PNG, WebP or BMP picture; other kinds do not tell."""
-    for magic, _, parse in _KINDS:
+def reaches_its_end(data: bytes) -> bool | None:
+    """False for the beginning of a JPEG, PNG, WebP or BMP picture; None for kinds that do not tell."""
+    for magic, kind, parse in _KINDS:
         if re.match(magic, data, re.DOTALL):
             try:
-                return parse(data).damage is None
+                header = parse(data)
             except (struct.error, OverflowError):
                 return False
-    return False
+            return None if kind in ("TIFF", "PNM") else header.damage is None
+    return None
 
 
 def write_atomically(path: Path, pixels: NDArray[np.uint8]) -> None:

@@ -36,7 +36,11 @@ def read_cards(pieces: Pieces) -> dict[str, ModelCard]:
 def check_files(pieces: Pieces) -> None:
     """Recordings, calibrations and certificates that are not there."""
     for name, camera in pieces.cameras.items():
-        if isinstance(camera, Files):
+        if isinstance(camera, Files) and camera.watch:
+            if not camera.path.is_dir():
+                # it may be mounted later
+                pieces.warn(("cameras", name, "path"), f"there is no folder {camera.path} to watch")
+        elif isinstance(camera, Files):
             try:
                 find(camera.path)
             except SourceError as error:

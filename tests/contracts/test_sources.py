@@ -34,6 +34,10 @@ RECORDED = ["video", "folder", "drawn-recording"]
 LIVE = ["video-in-real-time", "folder-in-a-loop", "drawn", "rtsp", "gige", "http-stream", "http-snapshot"]
 
 
+WATCHED = ["watched"]
+"""Never ends, drops nothing."""
+
+
 @dataclass(frozen=True)
 class Cameras:
     """Every kind of camera that can be had on any machine, ready to be opened."""
@@ -49,6 +53,7 @@ class Cameras:
             "video": Files(type="files", path=self.video),
             "folder": Files(type="files", path=self.folder),
             "drawn-recording": Synthetic(type="synthetic", frames=12),
+            "watched": Files(type="files", path=self.folder, watch=True, settle_s=0.2),
             "video-in-real-time": Files(type="files", path=self.video, realtime=True),
             "folder-in-a-loop": Files(type="files", path=self.folder, loop=True),
             "drawn": Synthetic(type="synthetic"),
@@ -94,7 +99,7 @@ def content(frame: Frame) -> tuple[object, ...]:
     return frame.seq, frame.time_s, frame.damaged, frame.name, triggers
 
 
-@pytest.mark.parametrize("name", RECORDED + LIVE)
+@pytest.mark.parametrize("name", RECORDED + LIVE + WATCHED)
 def test_frames_are_read_only_bgr_in_order_and_say_when_they_were_taken(cameras: Cameras, name: str) -> None:
     with closing(cameras.open(name)) as source:
         seen = list(islice(frames(source), 3))
@@ -145,7 +150,7 @@ def test_a_live_frames_time_is_on_the_monotonic_clock(cameras: Cameras, name: st
             assert wall_s == pytest.approx(now_s - frame.time_s, abs=0.3)
 
 
-@pytest.mark.parametrize("name", RECORDED + LIVE)
+@pytest.mark.parametrize("name", RECORDED + LIVE + WATCHED)
 def test_read_never_waits_longer_than_it_was_told(cameras: Cameras, name: str) -> None:
     with closing(cameras.open(name)) as source:
         for _ in range(5):
@@ -155,7 +160,7 @@ def test_read_never_waits_longer_than_it_was_told(cameras: Cameras, name: str) -
             assert time.monotonic() - asked_s < 1.05
 
 
-@pytest.mark.parametrize("name", RECORDED + LIVE)
+@pytest.mark.parametrize("name", RECORDED + LIVE + WATCHED)
 def test_close_ends_the_reader_and_may_be_called_again(cameras: Cameras, name: str) -> None:
     source = cameras.open(name)
     reading = threading.Event()
@@ -184,7 +189,7 @@ def test_close_ends_the_reader_and_may_be_called_again(cameras: Cameras, name: s
         source.read(0.1)
 
 
-@pytest.mark.parametrize("name", RECORDED + LIVE)
+@pytest.mark.parametrize("name", RECORDED + LIVE + WATCHED)
 def test_two_cameras_of_one_kind_do_not_disturb_each_other(cameras: Cameras, name: str) -> None:
     with closing(cameras.open(name)) as one:
         with closing(cameras.open(name, 2)) as other:

@@ -26,7 +26,6 @@ from edge_infer.sources.http import Http
 from tests.support.http_camera import HttpCamera, Manner, draw
 from tests.support.pki import Pki
 from tests.support.rtsp_camera import Stamp, read_stamp
-from tests.support.rtsp_proxy import RtspProxy
 
 USER, PASSWORD, SESAME, TOKEN = "insp@ctor", "p#@%/?: &+=ü\\\"'%41[x]", "sesame-1234", "tok-8c2f"
 
@@ -146,30 +145,33 @@ def test_only_the_newest_picture_is_decoded(monkeypatch: pytest.MonkeyPatch) -> 
         return decode(data, name)
 
     monkeypatch.setattr(picture, "decode", slowly)
-    with HttpCamera(fps=50) as camera, opened(camera.url()) as source:
+    # more than one read of the socket gives
+    manner = Manner(padding=b"\0" * 200_000)
+    with HttpCamera(manner, fps=50) as camera, opened(camera.url()) as source:
         seen = []
         for _ in range(8):
             seen.append(read(source))
-            assert time.monotonic() - seen[-1][1].time_s < 0.35
+            assert time.monotonic() - seen[-1][1].time_s < 0.6, "it piles up"
     assert seen[-1][1].count > 60
     assert len(decoded) < 15
     gaps = [after.seq - before.seq for (before, _), (after, _) in pairwise(seen)]
     assert min(gaps) > 4, "pictures that were not looked at are counted"
 
 
-def test_frames_held_up_on_their_way_do_not_come_out_as_new_where_the_camera_tells_its_time() -> None:
-    with HttpCamera(Manner(stamp=lambda s: f"{s + 1e6:.6f}")) as camera:
-        proxy = RtspProxy(camera.port)
-        with closing(proxy), opened(f"http://127.0.0.1:{proxy.port}/mjpeg", max_age_s=0.3) as source:
-            end_s = time.monotonic() + 2.3
-            while time.monotonic() < end_s:
-                read(source)
-            proxy.hold()
+def test_a_picture_held_up_on_its_way_does_not_come_out_as_new_where_the_camera_tells_its_time() -> None:
+    def hold_up(data: bytes, number: int) -> bytes:
+        if number == 55:
             time.sleep(0.7)
-            proxy.release()
-            seen = [read(source) for _ in range(20)]
+        return data
+
+    with HttpCamera(Manner(stamp=lambda s: f"{s + 1e6:.6f}")) as camera:
+        camera.spoil = hold_up
+        with opened(camera.url()) as source:
+            seen = [read(source)]
+            while seen[-1][1].count < 57:
+                seen.append(read(source))
     late = [frame.time_s - stamp.time_s for frame, stamp in seen]
-    assert -0.1 < min(late) <= max(late) < 0.15
+    assert -0.1 < min(late) <= max(late) < 0.3
 
 
 @pytest.mark.parametrize("unit", [1.0, 1e3, 1e6])
