@@ -51,7 +51,7 @@ clean:
 
 # mosquitto is the tests' broker, GStreamer's RTSP server their network camera, systemd checks the unit;
 # libaravis is both the industrial cameras' library and the tests' industrial camera
-DEBIAN := systemd openssl strace mosquitto mosquitto-clients libaravis-0.8-0 iproute2 gir1.2-gst-rtsp-server-1.0 python3-gi \
+DEBIAN := systemd openssl strace mosquitto mosquitto-clients libaravis-0.8-0 iproute2 gir1.2-gst-rtsp-server-1.0 python3-gi gstreamer1.0-tools \
 	$(addprefix gstreamer1.0-plugins-,base good bad ugly)
 missing = $(filter-out $(shell dpkg-query -Wf '$${db:Status-Status}/$${Package}\n' 2>/dev/null | sed -n 's,^installed/,,p'),$(1))
 install = [ -z "$(call missing,$(1))" ] || { echo "installing $(call missing,$(1)) ..." && $(APT) update && $(APT) install -y --no-install-recommends $(call missing,$(1)); }

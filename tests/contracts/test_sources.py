@@ -23,6 +23,7 @@ from edge_infer.settings import Secrets
 from edge_infer.sources import Source, SourceSettings
 from edge_infer.sources.files import Files
 from edge_infer.sources.gige import Gige
+from edge_infer.sources.gstreamer import Gstreamer
 from edge_infer.sources.http import Http
 from edge_infer.sources.rtsp import Rtsp
 from edge_infer.sources.synthetic import Synthetic
@@ -31,9 +32,19 @@ from tests.support.http_camera import HttpCamera
 from tests.support.rtsp_camera import RtspCamera
 
 RECORDED = ["video", "folder", "drawn-recording"]
-LIVE = ["video-in-real-time", "folder-in-a-loop", "drawn", "rtsp", "gige", "http-stream", "http-snapshot"]
+LIVE = [
+    "video-in-real-time",
+    "folder-in-a-loop",
+    "drawn",
+    "rtsp",
+    "gige",
+    "http-stream",
+    "http-snapshot",
+    "gstreamer",
+]
 
 
+PIPELINE = "videotestsrc is-live=true ! video/x-raw,width=64,height=48"
 WATCHED = ["watched"]
 """Never ends, drops nothing."""
 
@@ -59,6 +70,7 @@ class Cameras:
             "drawn": Synthetic(type="synthetic"),
             "rtsp": Rtsp(type="rtsp", url=self.rtsp.url),
             "gige": Gige.model_validate(gige),
+            "gstreamer": Gstreamer(type="gstreamer", pipeline=PIPELINE, width=64, height=48),
             "http-stream": Http(type="http", url=self.http.url("/mjpeg")),
             "http-snapshot": Http(type="http", url=self.http.url("/snapshot"), interval_s=0.1),
         }

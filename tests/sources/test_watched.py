@@ -377,10 +377,12 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
     folder.mkdir()
     outside.write_bytes(encoded(1))
     (folder / "link.png").symlink_to(outside)
+    (tmp_path / "moved").symlink_to(outside)
     os.mkfifo(folder / "pipe.png")
     (folder / "folder.png").mkdir()
     with watched(folder, done=tmp_path / "done") as source:
-        nothing(source, 0.8)
+        (tmp_path / "moved").rename(folder / "moved.png")
+        nothing(source, 1.2)
     assert outside.exists()
 
 
