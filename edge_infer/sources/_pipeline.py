@@ -34,7 +34,7 @@ _POLL_S = 0.1
 _PIPE_BYTES = 1_048_576
 """What users may ask for; fewer changes between the processes."""
 _TOLD_BYTES = 4000
-_KEPT_LINES = 6
+_KEPT_LINES = 4
 _ENVIRONMENT = ("PATH", "HOME", "LANG", "XDG_RUNTIME_DIR", "XDG_CACHE_HOME")
 """Not the rest: secrets may stand there."""
 _SECRETS = re.compile(r"(?<=://)[^\s\"'/@]*@|(?<=\?)[^\s\"']+")
@@ -178,6 +178,9 @@ class Pipeline:
     def _error(self, what: str) -> SourceError:
         self._listen()
         lines = [" ".join(line.split()) for line in self._told.decode("utf-8", "replace").splitlines()]
-        said = _SECRETS.sub("", " / ".join([line for line in lines if line][-_KEPT_LINES:]))
+        lines = [line for line in lines if line]
+        # the first error is the cause of those behind it
+        first = next((at for at, line in enumerate(lines) if line.startswith("ERROR")), -_KEPT_LINES)
+        said = _SECRETS.sub("", " / ".join(lines[first:][:_KEPT_LINES]))
         hint = f"does `{_TOOL}` show it? width and height must be what comes out"
         return SourceError(f"{self._label} {what}{f': {said}' if said else ''}", hint=hint)
