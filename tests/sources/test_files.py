@@ -26,7 +26,7 @@ from edge_infer.sources import Source
 from edge_infer.sources.files import PICTURE_S, Files
 
 
-def opened(path: Path, **options: bool) -> Source:
+def opened(path: Path, **options: Any) -> Source:
     return Files(type="files", path=path, **options).open("tape", Secrets({}))
 
 
