@@ -405,7 +405,7 @@ def test_loop_begins_again_and_time_goes_on(tmp_path: Path) -> None:
 
 
 def test_only_plain_playback_is_recorded(tmp_path: Path) -> None:
-    def recorded(**options: bool) -> bool:
+    def recorded(**options: Any) -> bool:
         return Files(type="files", path=tmp_path, **options).recorded
 
     assert recorded()
