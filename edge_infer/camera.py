@@ -6,7 +6,7 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -132,7 +132,7 @@ class Camera:
                 if self.state in {"connected", "stalled", "frozen"}:
                     wait_s = min(FIRST_WAIT_S * 2**short, LONGEST_WAIT_S)
                     short = min(short + 1, 10) if time.monotonic() - opened_s < STEADY_S else 0
-                if self.settings.recorded:
+                if self.settings.recorded and not self.settings.waits:
                     # from its start again it would judge parts twice
                     self._change("failed", str(error))
                     self.ended.set()
@@ -171,6 +171,8 @@ class Camera:
                 frame = replace(frame, frozen=frozen)
                 self._change("frozen", frozen)
             self._tell()
+            if frame.settled is not None and len(self._viewers) > 1:
+                frame = replace(frame, settled=_Together(frame.settled, len(self._viewers)))
             for viewer in self._viewers:
                 self._show(viewer, frame)
         return False
@@ -202,3 +204,20 @@ class Camera:
         told, self._told = self._told, message
         if changed or told is None or message != told.model_copy(update={"time": message.time}):
             self._watcher.camera_counted(message)
+
+
+class _Together:
+    """Passes on that a frame is settled once it is for every station."""
+
+    def __init__(self, settled: Callable[[str], None], stations: int) -> None:
+        self._settled = settled
+        self._wanted = stations
+        self._lock = threading.Lock()
+        self._stations: set[str] = set()
+
+    def __call__(self, station: str) -> None:
+        with self._lock:
+            self._stations.add(station)
+            if len(self._stations) < self._wanted:
+                return
+        self._settled(station)

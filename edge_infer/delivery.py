@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
@@ -38,6 +38,8 @@ class Delivery:
         self._prefix = prefix
         self._evidence: Evidence | None = None
         self._too_large_told = False
+        self._unsettled: dict[str, Callable[[str], None]] = {}
+        """By result: whom to tell that it is committed."""
 
     def keep_pictures(self, settings: EvidenceSettings, folder: Path) -> None:
         """Before the first result."""
@@ -49,6 +51,8 @@ class Delivery:
         self, result: Result, frame: Frame | None, findings: Findings | None, settings: StationSettings
     ) -> None:
         """Into the outbox; once committed also as ``last`` and in ``counts``."""
+        if frame is not None and frame.settled is not None and not _is_cut_short(result):
+            self._unsettled[result.result_id] = frame.settled
         scene = Scene(frame, findings, partial(_areas, settings)) if frame is not None else None
         if scene is not None and findings is not None:
             self._recent.inspect(result, scene)
@@ -95,6 +99,8 @@ class Delivery:
         return self._publisher.event_message("shift_ended", data, station)
 
     def _committed(self, result: Result) -> None:
+        if (settled := self._unsettled.pop(result.result_id, None)) is not None:
+            settled(result.station)
         self._recent.commit(result)
         self._publisher.last(result.station, result)
         self._tell_counts(result.station)
@@ -119,6 +125,11 @@ class Delivery:
             content_type=JPEG,
             user=(("resultId", result.result_id),),
         )
+
+
+def _is_cut_short(result: Result) -> bool:
+    """The stop of the service came before the verdict: the frame is still to be judged."""
+    return any(reason.code == "restarted" for reason in result.reasons)
 
 
 def _areas(settings: StationSettings, width: int, height: int) -> Areas:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
@@ -49,6 +50,9 @@ class Frame:
     """A drawn scene, not a camera."""
     name: str | None = None
     """The file the frame came from, where there is one."""
+    settled: Callable[[str], None] | None = None
+    """To be called with a station's name once that station's result is stored, or it wants none; hands over
+    at once. A source that must lose nothing gives the frame again where it never is."""
 
     @property
     def height(self) -> int:

@@ -44,22 +44,38 @@ def read(path: Path) -> Picture:
 
     PictureError, one line, for everything else, for all damage and for more than ``MOST_PIXELS``.
     """
-    data = _bytes(path)
-    kind, parse = _kind(path, data)
+    return decode(_bytes(path), str(path))
+
+
+def decode(data: bytes, name: str) -> Picture:
+    """What is in a picture file, see `read`; ``name`` is for messages."""
+    kind, parse = _kind(name, data)
     try:
         header = parse(data)
     except (struct.error, OverflowError) as error:
-        raise PictureError(f"{path} is only the beginning of a {kind} picture", hint=_COPY_AGAIN) from error
+        raise PictureError(f"{name} is only the beginning of a {kind} picture", hint=_COPY_AGAIN) from error
     if header.width * header.height > MOST_PIXELS:
         raise PictureError(
-            f"{path} says it has {header.width}x{header.height} pixels, "
+            f"{name} says it has {header.width}x{header.height} pixels, "
             f"more than {MOST_PIXELS // 1_000_000} million are not read",
             hint="cut or shrink it",
         )
     if header.damage:
-        raise PictureError(f"{path} is a damaged {kind} picture: {header.damage}", hint=_COPY_AGAIN)
-    image = _decoded(path, kind, header.data or data)
+        raise PictureError(f"{name} is a damaged {kind} picture: {header.damage}", hint=_COPY_AGAIN)
+    image = _decoded(name, kind, header.data or data)
     return _picture(image, header)
+
+
+def reaches_its_end(data: bytes) -> bool | None:
+    """False for the beginning of a JPEG, PNG, WebP or BMP picture; None for kinds that do not tell."""
+    for magic, kind, parse in _KINDS:
+        if re.match(magic, data, re.DOTALL):
+            try:
+                header = parse(data)
+            except (struct.error, OverflowError):
+                return False
+            return None if kind in ("TIFF", "PNM") else header.damage is None
+    return None
 
 
 def write_atomically(path: Path, pixels: NDArray[np.uint8]) -> None:
@@ -110,14 +126,14 @@ def _bytes(path: Path) -> bytes:
         raise PictureError(f"cannot read {path}: {error.strerror}", hint="may this user read it?") from error
 
 
-def _decoded(path: Path, kind: str, data: bytes) -> NDArray[np.integer]:
+def _decoded(name: str, kind: str, data: bytes) -> NDArray[np.integer]:
     try:
         image = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR | cv2.IMREAD_ANYDEPTH)
     except cv2.error as error:
-        raise PictureError(f"{path} is a {kind} picture that cannot be read: {error.err}") from error
+        raise PictureError(f"{name} is a {kind} picture that cannot be read: {error.err}") from error
     if image is None or image.dtype not in (np.uint8, np.uint16):
         raise PictureError(
-            f"{path} is a {kind} picture that is damaged or of a rare kind",
+            f"{name} is a {kind} picture that is damaged or of a rare kind",
             hint=f"{_COPY_AGAIN}, with 8 or 16 bits a channel",
         )
     return np.asarray(image)
@@ -194,7 +210,8 @@ def _webp(data: bytes) -> _Header:
 def _bmp(data: bytes) -> _Header:
     (size,) = struct.unpack_from("<I", data, 14)
     width, height = struct.unpack_from("<HH" if size == 12 else "<ii", data, 18)
-    return _Header(width, abs(height))
+    (whole,) = struct.unpack_from("<I", data, 2)
+    return _Header(width, abs(height), "it ends too early" if len(data) < whole else None)
 
 
 def _pnm(data: bytes) -> _Header:
@@ -248,11 +265,11 @@ _OTHERS = (
 )  # fmt: skip
 
 
-def _kind(path: Path, data: bytes) -> tuple[str, Callable[[bytes], _Header]]:
+def _kind(name: str, data: bytes) -> tuple[str, Callable[[bytes], _Header]]:
     for magic, kind, parse in _KINDS:
         if re.match(magic, data, re.DOTALL):
             return kind, parse
     for magic, what, remedy in _OTHERS:
         if re.match(magic, data[:512], re.DOTALL):
-            raise PictureError(f"{path} {what}", hint=remedy)
-    raise PictureError(f"{path} is not a picture of a known kind", hint=_KNOWN)
+            raise PictureError(f"{name} {what}", hint=remedy)
+    raise PictureError(f"{name} is not a picture of a known kind", hint=_KNOWN)

@@ -37,10 +37,7 @@ def check_files(pieces: Pieces) -> None:
     """Recordings, calibrations and certificates that are not there."""
     for name, camera in pieces.cameras.items():
         if isinstance(camera, Files):
-            try:
-                find(camera.path)
-            except SourceError as error:
-                pieces.wrong(("cameras", name, "path"), str(error))
+            _check_pictures(pieces, name, camera)
     for place, station in pieces.judged():
         at_lens = place.of(("undistort",))
         if station.undistort is not None and at_lens is not None:
@@ -61,3 +58,16 @@ def check_files(pieces: Pieces) -> None:
         except PermissionError:
             # the service may be another user than the one who checks
             pieces.warn(at, f"this user may not look for {path}")
+
+
+def _check_pictures(pieces: Pieces, name: str, camera: Files) -> None:
+    at: tree.Path = ("cameras", name, "path")
+    if camera.watch:
+        if not camera.path.is_dir():
+            # it may be mounted later
+            pieces.warn(at, f"there is no folder {camera.path} to watch")
+        return
+    try:
+        find(camera.path)
+    except SourceError as error:
+        pieces.wrong(at, str(error))

@@ -12,6 +12,8 @@ from edge_infer.settings import Secrets, Settings
 SOURCES = {
     "files": "edge_infer.sources.files:Files",
     "gige": "edge_infer.sources.gige:Gige",
+    "gstreamer": "edge_infer.sources.gstreamer:Gstreamer",
+    "http": "edge_infer.sources.http:Http",
     "rtsp": "edge_infer.sources.rtsp:Rtsp",
     "synthetic": "edge_infer.sources.synthetic:Synthetic",
     "v4l2": "edge_infer.sources.v4l2:V4l2",

@@ -85,10 +85,11 @@ def _playable(files: Iterable[Path], where: str) -> list[Path]:
         )
     if len(playable) < len(seen):
         log.info("%s: %d files that are no pictures or videos are left out", where, len(seen) - len(playable))
-    return sorted(playable, key=_natural)
+    return sorted(playable, key=natural)
 
 
-def _natural(path: Path) -> list[tuple[int, str]]:
+def natural(path: Path) -> list[tuple[int, str]]:
+    """Sorts 2 before 10."""
     return [
         (int(part), "") if part.isdecimal() else (0, part.casefold())
         for part in re.split(r"(\d+)", str(path))

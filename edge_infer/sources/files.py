@@ -1,4 +1,4 @@
-"""Recordings: a video, a picture, a folder or a pattern of them."""
+"""Recordings: a video, a picture, a folder or a pattern of them; and a folder that pictures are put into."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import threading
 import time
 from collections.abc import Generator
 from datetime import UTC, datetime
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Literal
+
+from pydantic import Field, ValidationInfo, field_validator
 
 from edge_infer.errors import SourceError, SourceStalledError
 from edge_infer.frame import Frame
@@ -33,6 +35,41 @@ class Files(SourceSettings):
     """Begin again at the end; plays as a live camera, at the recording's own pace."""
     realtime: bool = False
     """Play once as a live camera: at the recording's own pace, the newest frame wins."""
+    watch: bool = False
+    """Judge each picture that is put into the folder, once it is complete, for ever; each is a part."""
+    settle_s: float | None = Field(default=None, gt=0, le=3600)
+    """Of a watched folder: half a picture that nobody wrote to for so long is damaged; default 5."""
+    done: SitePath | None = None
+    """Of a watched folder: where a picture is moved to once its result is stored; default it stays."""
+    failed: SitePath | None = None
+    """Of a watched folder: where a damaged one is moved to; default it stays."""
+
+    # each at its own key
+    @field_validator("watch")
+    @classmethod
+    def _watch_alone(cls, watch: bool, info: ValidationInfo) -> bool:
+        if watch and (info.data.get("loop") or info.data.get("realtime")):
+            raise ValueError("a watched folder has no loop and no realtime; remove them")
+        return watch
+
+    @field_validator("settle_s", "done", "failed")
+    @classmethod
+    def _only_watched(cls, value: Path | float | None, info: ValidationInfo) -> Path | float | None:
+        if value is not None and not info.data.get("watch"):
+            raise ValueError("is for a watched folder; write watch: true, or remove it")
+        if isinstance(value, Path) and value == info.data.get("path"):
+            raise ValueError("is the watched folder itself; name another one")
+        return value
+
+    @property
+    def has_line(self) -> bool:
+        """True of a watched folder: each picture in it is a part."""
+        return self.watch
+
+    @property
+    def waits(self) -> bool:
+        """True of a watched folder: nobody need put anything there."""
+        return self.watch
 
     @property
     def recorded(self) -> bool:
@@ -40,7 +77,11 @@ class Files(SourceSettings):
         return not (self.loop or self.realtime)
 
     def open(self, camera: str, secrets: Secrets) -> Source:  # noqa: ARG002 - files need no password
-        """Find the files and decode the first frame."""
+        """Find the files and decode the first frame; of a watched folder: find the folder."""
+        if self.watch:
+            from edge_infer.sources._watched import Watched
+
+            return Watched(self, camera)
         return FilesSource(self, camera)
 
 

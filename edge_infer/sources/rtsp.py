@@ -16,6 +16,7 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from edge_infer.errors import EdgeInferError, SourceError
 from edge_infer.settings import Secret, Secrets, SitePath
+from edge_infer.sources._address import checked, for_people
 from edge_infer.sources._capture_clock import CaptureClock, Dating
 from edge_infer.sources._driver import Capture, Driver, DriverSettings
 from edge_infer.sources._h264 import Numbering
@@ -61,16 +62,7 @@ class Rtsp(DriverSettings):
     @field_validator("url")
     @classmethod
     def _an_address_without_secrets(cls, url: str) -> str:
-        try:
-            parts = urlsplit(url)
-            host, port = parts.hostname, parts.port
-        except ValueError:
-            host, port = None, None
-        if not host or port == 0 or parts.scheme not in ("rtsp", "rtsps"):
-            raise ValueError("is not an RTSP address; write rtsp://HOST:PORT/PATH")
-        if parts.username is not None or parts.password is not None:
-            raise ValueError("must not hold user and password; they have keys of their own beside it")
-        return url
+        return checked(url, "rtsp", "rtsps")
 
     @model_validator(mode="after")
     def _password_of_somebody(self) -> Rtsp:
@@ -93,9 +85,8 @@ class Rtsp(DriverSettings):
 
     @property
     def address(self) -> str:
-        """For people: without what stands behind ``?``, where some cameras take a token."""
-        parts = urlsplit(self.url)
-        return f"{parts.scheme}://{parts.netloc}{parts.path}"
+        """For people."""
+        return for_people(self.url)
 
     def connect(self, camera: str, secrets: Secrets) -> Driver:
         """Connect, authenticate, find the video stream."""

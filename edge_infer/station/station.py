@@ -135,7 +135,9 @@ class Station:
             self._lost = self._ended = None
             if self._parts is not None:
                 self._offer_to_parts(frame, self._parts)
-            elif self._chooser is not None and self._chooser.wants(frame) and self._setup.failed is None:
+            elif self._chooser is not None and not self._chooser.wants(frame):
+                self._settle(frame)
+            elif self._setup.failed is None:
                 self._offer_newest(frame)
             waiting = [*self._open, *self._ahead]
             engines = {self._setup.engine, *(one.setup.engine for one in waiting if not one.taken)}
@@ -327,7 +329,15 @@ class Station:
                 outside = self._recorded and not parts.from_camera
                 if outside or inspection.trigger.time_s + parts.delay_ms / 1000 <= frame.time_s:
                     inspection.frame = frame
+        asked = frame.triggers if parts.from_camera else ()
+        if not asked and not any(inspection.frame is frame for inspection in self._open):
+            self._settle(frame)
         self._flush()
+
+    def _settle(self, frame: Frame) -> None:
+        """There will be no result of it."""
+        if frame.settled is not None:
+            frame.settled(self.name)
 
     def _ask(self, trigger: PartTrigger) -> bool:
         """True where it now waits for its frame."""
@@ -398,6 +408,8 @@ class Station:
         if asked is not None or memory.policy.wants(verdict.decision, self._time_s):
             findings = inspection.outcome.findings if isinstance(inspection.outcome, Inference) else None
             self._delivery.publish(result, inspection.frame, findings, inspection.setup.settings)
+        elif inspection.frame is not None:
+            self._settle(inspection.frame)
         if memory.line_stop and memory.line_stop.add(verdict.decision):
             self._delivery.line_stop(self.name, verdict.decision)
         if asked is not None and asked.part_id is not None:

@@ -23,14 +23,33 @@ from edge_infer.settings import Secrets
 from edge_infer.sources import Source, SourceSettings
 from edge_infer.sources.files import Files
 from edge_infer.sources.gige import Gige
+from edge_infer.sources.gstreamer import Gstreamer
+from edge_infer.sources.http import Http
 from edge_infer.sources.rtsp import Rtsp
 from edge_infer.sources.synthetic import Synthetic
 from tests.support.gige_camera import GigeCamera
+from tests.support.http_camera import HttpCamera
 from tests.support.isolated import IsolatedGige, IsolatedRtsp
 from tests.support.rtsp_camera import RtspCamera
 
 RECORDED = ["video", "folder", "drawn-recording"]
-LIVE = ["video-in-real-time", "folder-in-a-loop", "drawn", "rtsp", "rtsp-isolated", "gige", "gige-isolated"]
+LIVE = [
+    "video-in-real-time",
+    "folder-in-a-loop",
+    "drawn",
+    "rtsp",
+    "rtsp-isolated",
+    "gige",
+    "gige-isolated",
+    "http-stream",
+    "http-snapshot",
+    "gstreamer",
+]
+
+
+PIPELINE = "videotestsrc is-live=true ! video/x-raw,width=64,height=48"
+WATCHED = ["watched"]
+"""Never ends, drops nothing."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +59,7 @@ class Cameras:
     video: Path
     folder: Path
     rtsp: RtspCamera
+    http: HttpCamera
 
     def settings(self, name: str, number: int = 1) -> SourceSettings:
         gige = {"type": "gige", "address": f"127.0.0.{number}", "pixel_format": "Mono8", "frame_rate": 25.0}
@@ -47,6 +67,7 @@ class Cameras:
             "video": Files(type="files", path=self.video),
             "folder": Files(type="files", path=self.folder),
             "drawn-recording": Synthetic(type="synthetic", frames=12),
+            "watched": Files(type="files", path=self.folder, watch=True, settle_s=0.2),
             "video-in-real-time": Files(type="files", path=self.video, realtime=True),
             "folder-in-a-loop": Files(type="files", path=self.folder, loop=True),
             "drawn": Synthetic(type="synthetic"),
@@ -54,6 +75,9 @@ class Cameras:
             "rtsp-isolated": IsolatedRtsp(type="rtsp", url=self.rtsp.url),
             "gige": Gige.model_validate(gige),
             "gige-isolated": IsolatedGige.model_validate(gige),
+            "gstreamer": Gstreamer(type="gstreamer", pipeline=PIPELINE, width=64, height=48),
+            "http-stream": Http(type="http", url=self.http.url("/mjpeg")),
+            "http-snapshot": Http(type="http", url=self.http.url("/snapshot"), interval_s=0.1),
         }
         return kinds[name]
 
@@ -69,8 +93,9 @@ def cameras(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         assert cv2.imwrite(str(folder / f"{number}.png"), np.full((48, 64, 3), 40 * number, np.uint8))
     assert cv2.imwrite(str(folder / "3-grey.png"), np.full((48, 64), 90, np.uint8))
     (folder / "4-damaged.jpg").write_bytes(b"\xff\xd8\xff\xe0 half a picture")
-    with RtspCamera() as rtsp, GigeCamera(), GigeCamera("127.0.0.2", "T2"):
-        yield Cameras(shared / "assets" / "videos" / "car-detection.mp4", folder, rtsp)
+    video = shared / "assets" / "videos" / "car-detection.mp4"
+    with RtspCamera() as rtsp, GigeCamera(), GigeCamera("127.0.0.2", "T2"), HttpCamera() as http:
+        yield Cameras(video, folder, rtsp, http)
 
 
 def frames(source: Source) -> Iterator[Frame]:
@@ -91,7 +116,7 @@ def content(frame: Frame) -> tuple[object, ...]:
     return frame.seq, frame.time_s, frame.damaged, frame.name, triggers
 
 
-@pytest.mark.parametrize("name", RECORDED + LIVE)
+@pytest.mark.parametrize("name", RECORDED + LIVE + WATCHED)
 def test_frames_are_read_only_bgr_in_order_and_say_when_they_were_taken(cameras: Cameras, name: str) -> None:
     with closing(cameras.open(name)) as source:
         seen = list(islice(frames(source), 3))
@@ -142,7 +167,7 @@ def test_a_live_frames_time_is_on_the_monotonic_clock(cameras: Cameras, name: st
             assert wall_s == pytest.approx(now_s - frame.time_s, abs=0.3)
 
 
-@pytest.mark.parametrize("name", RECORDED + LIVE)
+@pytest.mark.parametrize("name", RECORDED + LIVE + WATCHED)
 def test_read_never_waits_longer_than_it_was_told(cameras: Cameras, name: str) -> None:
     with closing(cameras.open(name)) as source:
         for _ in range(5):
@@ -152,7 +177,7 @@ def test_read_never_waits_longer_than_it_was_told(cameras: Cameras, name: str) -
             assert time.monotonic() - asked_s < 1.05
 
 
-@pytest.mark.parametrize("name", RECORDED + LIVE)
+@pytest.mark.parametrize("name", RECORDED + LIVE + WATCHED)
 def test_close_ends_the_reader_and_may_be_called_again(cameras: Cameras, name: str) -> None:
     source = cameras.open(name)
     reading = threading.Event()
@@ -181,7 +206,7 @@ def test_close_ends_the_reader_and_may_be_called_again(cameras: Cameras, name: s
         source.read(0.1)
 
 
-@pytest.mark.parametrize("name", RECORDED + LIVE)
+@pytest.mark.parametrize("name", RECORDED + LIVE + WATCHED)
 def test_two_cameras_of_one_kind_do_not_disturb_each_other(cameras: Cameras, name: str) -> None:
     with closing(cameras.open(name)) as one:
         with closing(cameras.open(name, 2)) as other:
@@ -204,6 +229,7 @@ def test_settings_load_no_heavy_library() -> None:
     [
         (lambda: Files(type="files", path=Path("/absent.mp4")), "camera top: there is no /absent.mp4"),
         (lambda: Rtsp(type="rtsp", url="rtsp://127.0.0.1:9/s"), "camera top: rtsp://127.0.0.1:9/s refuses"),
+        (lambda: Http(type="http", url="http://127.0.0.1:9/s"), "camera top: http://127.0.0.1:9/s refuses"),
         (lambda: Gige(type="gige", address="127.0.0.99"), "camera top: 127.0.0.99 does not answer: "),
     ],
 )

@@ -26,7 +26,7 @@ from edge_infer.sources import Source
 from edge_infer.sources.files import PICTURE_S, Files
 
 
-def opened(path: Path, **options: bool) -> Source:
+def opened(path: Path, **options: Any) -> Source:
     return Files(type="files", path=path, **options).open("tape", Secrets({}))
 
 
@@ -405,7 +405,7 @@ def test_loop_begins_again_and_time_goes_on(tmp_path: Path) -> None:
 
 
 def test_only_plain_playback_is_recorded(tmp_path: Path) -> None:
-    def recorded(**options: bool) -> bool:
+    def recorded(**options: Any) -> bool:
         return Files(type="files", path=tmp_path, **options).recorded
 
     assert recorded()
