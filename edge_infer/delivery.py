@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from edge_infer import geometry
-from edge_infer.errors import EdgeInferError
+from edge_infer.errors import EdgeInferError, OutboxError
 from edge_infer.evidence.evidence import Evidence
 from edge_infer.evidence.pictures import JPEG, Areas, Encoded, Scene, shrunk
 from edge_infer.evidence.settings import EvidenceSettings
@@ -68,8 +68,13 @@ class Delivery:
 
     def accept(self, station: str, trigger: PartTrigger) -> None:
         """Stored with the next commit; its result deletes it."""
-        if trigger.job_id is not None:
+        if trigger.job_id is None:
+            return
+        try:
             self._outbox.accept_trigger(station, trigger.job_id, trigger.part_id, trigger.at)
+        except OutboxError as error:
+            # the part is there: it is inspected, and forgotten only by a crash
+            log.error("%s", error)
 
     def line_stop(self, station: str, decision: Decision) -> None:
         """An event for whoever stops the line."""

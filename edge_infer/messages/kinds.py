@@ -133,6 +133,17 @@ class OutboxOnDisk(Part):
     """What waits on the disk."""
 
 
+class OutboxRestored(Part):
+    """Somebody deleted, renamed or replaced the database while the service had it open: all of it was written
+    again, streams go on.
+    """
+
+    rows: int
+    """What waits in it."""
+    set_aside: str | None
+    """The new name of what lay in its place."""
+
+
 class RecipeSelected(Part):
     """The station runs it from its next inspection on."""
 
@@ -219,6 +230,7 @@ KINDS: MappingProxyType[str, type[Part]] = MappingProxyType(
         "outbox_full": OutboxFull,
         "outbox_in_memory": OutboxInMemory,
         "outbox_on_disk": OutboxOnDisk,
+        "outbox_restored": OutboxRestored,
         "recipe_selected": RecipeSelected,
         "reference_unused": ReferenceUnused,
         "result_refused": ResultRefused,

@@ -22,6 +22,8 @@ NAME = "outbox.db"
 LOCK = "lock"
 HOLD_S = 0.5
 """How long another process may need for a wish before it counts as a second service."""
+COPY, WHOLE = f"{NAME}.copying", f"{NAME}.copy"
+"""What `rescue` writes, and what that is once all of it is on the disk."""
 KEPT_ASIDE = 2
 """Damaged databases kept for a person to look at; older ones are deleted."""
 
@@ -50,13 +52,20 @@ class Folder:
         self.path = path
         self.set_aside: Path | None = None
         """The damaged database that the last `open` found."""
+        self.restored = False
+        """The last `open` found a database that `rescue` wrote."""
+        self.replaced: Path | None = None
+        """What lay in its place; renamed."""
         self._fsync = fsync
         self._lock: int | None = None
+        self._expected = False
+        """There was a database when this process came."""
 
     def open(self) -> Store:
         """DiskUnusableError where it cannot be written, OutboxError where a person must mend it."""
         self.set_aside = None
         self.hold()
+        self._put_in_place()
         if odd := self._odd():
             self.put_aside(odd)
         try:
@@ -72,6 +81,54 @@ class Folder:
 
     def put_aside(self, why: str) -> None:
         """Renames the database; DiskUnusableError where even that fails."""
+        self.set_aside = aside = self._rename()
+        log.error("the outbox %s is damaged (%s); set aside as %s", self.path / NAME, why, aside.name)
+
+    def rescue(self, store: Store) -> None:
+        """Write all of an open database, whose file was deleted or renamed, anew. Once that is on the disk
+        the next `open` takes it, in whatever process; errors as `open`.
+        """
+        self.hold()
+        copy = self.path / COPY
+        try:
+            try:
+                copy.unlink(missing_ok=True)
+                store.copy_to(copy)
+                _flush(copy)
+                copy.rename(self.path / WHOLE)
+                _flush(self.path)
+            except BaseException:
+                with suppress(OSError):
+                    copy.unlink(missing_ok=True)
+                raise
+        except OSError as error:
+            raise DiskUnusableError(f"{copy}: {error.strerror}") from error
+        except sqlite3.Error as error:
+            if damaged(error):
+                raise
+            raise self._cannot_write(error) from error
+
+    def _put_in_place(self) -> None:
+        """What `rescue` wrote."""
+        database, whole = self.path / NAME, self.path / WHOLE
+        self.restored, self.replaced = False, None
+        try:
+            (self.path / COPY).unlink(missing_ok=True)
+            if not whole.exists():
+                return
+            if database.exists():
+                self.replaced = self._rename()
+                log.error("%s was not the service's; set aside as %s", database, self.replaced.name)
+            for suffix in ("-wal", "-shm"):
+                # of the database that is gone; SQLite would take them for the new one's
+                database.with_name(NAME + suffix).unlink(missing_ok=True)
+            whole.rename(database)
+            _flush(self.path)
+        except OSError as error:
+            raise DiskUnusableError(f"{whole} cannot be put in its place: {error.strerror}") from error
+        self.restored = True
+
+    def _rename(self) -> Path:
         database = self.path / NAME
         aside = database.with_name(f"{NAME}.corrupt-{_stamp(clock.now())}")
         try:
@@ -80,14 +137,14 @@ class Folder:
                 if part.exists():
                     part.rename(aside.with_name(aside.name + suffix))
             database.with_name(NAME + "-shm").unlink(missing_ok=True)
-            self.set_aside = aside
+            self._expected = False
             asides = sorted(one for one in self.path.glob(f"{NAME}.corrupt-*Z") if one.is_file())
             for old in asides[:-KEPT_ASIDE]:
                 for suffix in ("", "-wal"):
                     old.with_name(old.name + suffix).unlink(missing_ok=True)
         except OSError as error:
-            raise DiskUnusableError(f"{database} is damaged and cannot be set aside: {error}") from error
-        log.error("the outbox %s is damaged (%s); set aside as %s", database, why, aside.name)
+            raise DiskUnusableError(f"{database} cannot be set aside: {error}") from error
+        return aside
 
     def close(self) -> None:
         """Another process may use it."""
@@ -109,7 +166,7 @@ class Folder:
         database = self.path / NAME
         new = not database.exists()
         try:
-            return Store.on_disk(database, fsync=self._fsync)
+            store = Store.on_disk(database, fsync=self._fsync)
         except sqlite3.Error:
             if new:
                 # what a full disk left is no damaged database
@@ -121,6 +178,11 @@ class Folder:
                 f"the outbox cannot be used: {error}",
                 hint="install the newer edge-infer again, or move the file away to start an empty outbox",
             ) from error
+        if new and self._expected:
+            store.renewed = "the database is missing: what waited in it is lost"
+        self._expected = False
+        self._leave_mark()
+        return store
 
     def hold(self) -> None:
         """Nobody else may open it; errors as `open`."""
@@ -156,7 +218,15 @@ class Folder:
                     hint="stop it, or give each service its own state_dir",
                 ) from error
             self._lock = lock
+            self._expected = os.fstat(lock).st_size > 0
             return
+
+    def _leave_mark(self) -> None:
+        """For whoever comes after the database was deleted."""
+        # on a full disk another time
+        with suppress(OSError):
+            if self._lock is not None and not os.fstat(self._lock).st_size:
+                os.pwrite(self._lock, b"outbox.db\n", 0)
 
     def _is_held(self) -> bool:
         """Another file system may be mounted there meanwhile, or the folder is gone."""
@@ -179,6 +249,15 @@ class Folder:
                 hint=f"give it to the service's user: chown -R edge-infer {self.path}",
             )
         return DiskUnusableError(f"{database}: {error}")
+
+
+def _flush(path: Path) -> None:
+    """To the disk: a file's content, or a folder's names."""
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
 
 
 def _stamp(now: datetime) -> str:

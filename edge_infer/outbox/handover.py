@@ -14,7 +14,7 @@ from edge_infer.outbox.row import rank
 from edge_infer.result import Decision, Result
 
 LIMIT = 5000
-"""Results in hand; reached only when the disk hangs for many seconds."""
+"""Results in hand, and as many triggers; reached only when the disk hangs for many seconds."""
 
 GROUP_S = 0.02
 """How long the first of a group waits for others to share its commit."""
@@ -93,15 +93,18 @@ class Handover:
         """What the writer took and has not finished."""
         self._held = 0
         """Results and events in hand."""
+        self._triggers = 0
+        """In hand; they have their own bound, so that they push out no results."""
         self._changed = threading.Condition()
         self._nudged = False
         self._closing = False
 
     def put(self, item: Item) -> bool:
-        """Hands over at once; False where it is closed."""
+        """Hands over at once; False where it is closed or, for a trigger, too many wait."""
         with self._changed:
-            if self._closing:
+            if self._closing or (isinstance(item, NewTrigger) and self._triggers >= self._limit):
                 return False
+            self._triggers += isinstance(item, NewTrigger)
             self._items.append(item)
             self._held += isinstance(item, NewResult | NewEvent)
             if self._held > self._limit:
@@ -137,6 +140,7 @@ class Handover:
             self._working = min(BATCH, len(self._items))
             batch = [self._items.popleft() for _ in range(self._working)]
             self._held -= sum(isinstance(item, NewResult | NewEvent) and _holds(item) for item in batch)
+            self._triggers -= sum(isinstance(item, NewTrigger) for item in batch)
             return batch, self._closing and not self._items
 
     def finished(self) -> None:

@@ -114,11 +114,14 @@ class Outbox:
         self, station: str, job_id: str, part_id: str | None, received_at: datetime
     ) -> threading.Event:
         """Hand over a trigger at once; the event is set when it is on disk. The result with its job id
-        answers it. While results are kept in memory, so is it.
+        answers it. While results are kept in memory, so is it. OutboxError where it cannot be taken.
         """
         done = threading.Event()
         if not self._handover.put(NewTrigger(OpenTrigger(station, job_id, part_id, received_at), done)):
-            log.error("a trigger of %s came after the outbox was closed and is not stored", station)
+            raise OutboxError(
+                f"the trigger of {station} is not stored: too many wait, or the service stops",
+                hint="the disk hangs or the service stops; see the log",
+            )
         return done
 
     def open_triggers(self, station: str) -> list[OpenTrigger]:

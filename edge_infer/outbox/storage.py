@@ -11,7 +11,7 @@ from typing import Any
 from edge_infer import clock
 from edge_infer.errors import OutboxError
 from edge_infer.outbox import gaps
-from edge_infer.outbox.folder import DiskUnusableError, Folder, damaged
+from edge_infer.outbox.folder import NAME, DiskUnusableError, Folder, damaged
 from edge_infer.outbox.ledger import Changes, Counts, Ledger
 from edge_infer.outbox.ready import Outcome, Ready
 from edge_infer.outbox.row import Place, Row
@@ -52,6 +52,8 @@ class Storage:
         self._told: list[Row] = []
         """Gaps that were told and are not deleted yet."""
         self._next_retry = self._next_gap = 0.0
+        self._known = False
+        """The ledger has what the disk knew."""
         self._version: int | None = None
         """The disk's data version whose wishes are known."""
         try:
@@ -60,6 +62,7 @@ class Storage:
             self._enter_ram(str(error))
         else:
             ledger.apply(stored)
+            self._known = True
 
     @property
     def current(self) -> Store:
@@ -190,6 +193,26 @@ class Storage:
 
     # -- a bad disk
 
+    def look_after(self) -> None:
+        """Put the database back where somebody deleted, renamed or replaced it."""
+        if self.ram is not None or self.disk is None or not self.disk.astray():
+            return
+        try:
+            self.disk = self._put_back(self.disk)
+        except (DiskUnusableError, OutboxError, sqlite3.Error) as error:
+            self._enter_ram(f"the database was deleted or renamed and cannot be written again: {error}")
+
+    def _put_back(self, astray: Store) -> Store:
+        """All of it in a new file; what `_open` raises, and sqlite3.Error where it cannot be read."""
+        log.error("somebody deleted, renamed or replaced %s: it is written again", self._folder.path / NAME)
+        self._folder.rescue(astray)
+        # before another takes its place: SQLite deletes a closed database's log by its name
+        astray.close()
+        self.disk = None
+        disk, _ = self._open()
+        self._version = None
+        return disk
+
     def failed(self, error: sqlite3.Error) -> None:
         """The disk did not take a transaction: go on in memory, with new streams."""
         if self.ram is not None or self.disk is None:
@@ -210,20 +233,23 @@ class Storage:
             return
         self._next_retry = time.monotonic() + RETRY_S
         try:
+            if self.disk is not None and self.disk.astray():
+                self.disk = self._put_back(self.disk)
             if self.disk is None:
                 self.disk, stored = self._open()
-                self._join(stored)
+                if not self._known:
+                    self._join(stored)
+                self._known = True
                 self._cursor["disk"] = 0
             disk = self.disk
-        except (DiskUnusableError, OutboxError) as error:
-            log.debug("the outbox stays in memory: %s", error)
-            return
-        try:
             # what was delivered makes room on a full disk
             with disk.transaction():
                 self.settle(disk)
             self.settled(disk)
             self._move(self.ram, disk)
+        except (DiskUnusableError, OutboxError) as error:
+            log.debug("the outbox stays in memory: %s", error)
+            return
         except sqlite3.Error as error:
             log.debug("the outbox stays in memory: %s", error)
             if damaged(error):
@@ -296,13 +322,14 @@ class Storage:
 
     def _join(self, stored: Changes) -> None:
         """The disk could not be read at the start: add what it knew to what came since."""
-        ours = Changes(dict(self._ledger.streams), dict(self._ledger.counts))
+        ours = Changes(counts=dict(self._ledger.counts))
         for station, counts in ours.counts.items():
             before = stored.counts.get(station, Counts())
             if before.shift.since not in (None, counts.shift.since):
                 self._ledger.untold.append((station, before.shift))
             stored.counts[station] = before.joined(counts)
-        stored.streams.update(ours.streams)
+        # a number given in memory may be lost with it: no stream of the disk goes on there
+        stored.streams.clear()
         self._ledger.apply(stored)
 
     def _open(self) -> tuple[Store, Changes]:
@@ -320,6 +347,10 @@ class Storage:
             self._say_set_aside()
             disk = self._folder.open()
             stored = Changes()
+        if self._folder.restored:
+            aside = self._folder.replaced and str(self._folder.replaced)
+            log.warning("the outbox's database is in its place again: %d messages wait", disk.rows)
+            self._alarm("outbox_restored", {"rows": disk.rows, "setAside": aside})
         if disk.renewed is not None:
             log.error("the streams of all stations are new: %s", disk.renewed)
             self._alarm("streams_renewed", {"why": disk.renewed})

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from edge_infer import clock
 from edge_infer.outbox import wal
 from edge_infer.outbox.ledger import Changes, Counts, Ledger, OpenTrigger, Stream, Tally
+from edge_infer.outbox.openfile import OpenFile
+from edge_infer.outbox.records import as_row, columns, instant
 from edge_infer.outbox.row import GapKey, Place, Range, Row, rank
 from edge_infer.outbox.tables import VERSION, prepare
 from edge_infer.outbox.wish import Wish
@@ -43,6 +44,7 @@ class Store:
         self._opening: tuple[str, bool] | None = None
         """To be noted with the next transaction."""
         self._db = connection
+        self._file: OpenFile | None = None
         self._recount()
 
     @classmethod
@@ -63,6 +65,7 @@ class Store:
             frames = wal.frames(db)
             prepare(db, version)
             store = cls(db, "disk")
+            store._file = OpenFile(path)
             damaged = frames is not None and wal.damaged(log, frames)
             emptied = existed and version == 0
             store._take_over(fsync=fsync, logged=logged, log_damaged=damaged or emptied)
@@ -92,6 +95,20 @@ class Store:
         # a full disk can still be read, and what is delivered makes room on it
         with suppress(sqlite3.OperationalError), self.transaction():
             pass
+
+    def astray(self) -> bool:
+        """What is committed from now on nobody finds again."""
+        return self._file is not None and self._file.astray()
+
+    def copy_to(self, path: Path) -> None:
+        """Into a new file, as if it were closed in an orderly way; not flushed to the disk yet."""
+        with closing(sqlite3.connect(path, isolation_level=None)) as copy:
+            copy.execute("PRAGMA journal_mode = OFF")
+            copy.execute("PRAGMA synchronous = OFF")
+            self._db.backup(copy)
+            copy.execute("DELETE FROM opened")
+            if self._opening is not None and self.renewed:
+                copy.execute("DELETE FROM stream")
 
     def close(self) -> None:
         """Safe to call twice."""
@@ -354,7 +371,7 @@ class Store:
         )
         self._db.executemany(
             "INSERT OR REPLACE INTO counts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            [(station, *_columns(one), *_columns(one.shift)) for station, one in changes.counts.items()],
+            [(station, *columns(one), *columns(one.shift)) for station, one in changes.counts.items()],
         )
         self._db.executemany(
             "INSERT OR REPLACE INTO open_trigger VALUES (?, ?, ?, ?)",
@@ -376,23 +393,8 @@ class Store:
             if self._opening is None or not self.renewed:
                 changes.streams[station] = Stream(stream_id, seq)
         for station, ok, nok, undefined, since, *shift in self._db.execute("SELECT * FROM counts"):
-            in_shift = Tally(shift[0], shift[1], shift[2], _instant(shift[3]))
-            changes.counts[station] = Counts(ok, nok, undefined, _instant(since), in_shift)
+            in_shift = Tally(shift[0], shift[1], shift[2], instant(shift[3]))
+            changes.counts[station] = Counts(ok, nok, undefined, instant(since), in_shift)
         for station, job_id, part_id, received_at in self._db.execute("SELECT * FROM open_trigger"):
             changes.opened.append(OpenTrigger(station, job_id, part_id, datetime.fromisoformat(received_at)))
         return changes
-
-
-def _columns(tally: Tally) -> tuple[int, int, int, str | None]:
-    return tally.ok, tally.nok, tally.undefined, tally.since.isoformat() if tally.since else None
-
-
-def _instant(text: str | None) -> datetime | None:
-    return datetime.fromisoformat(text) if text else None
-
-
-def as_row(record: Sequence[Any], place: Place) -> Row:
-    """A record of `outbox` or `dead`."""
-    # the first columns of `outbox` and `dead` are the same
-    id_, kind, topic, payload, station, stream_id, seq, decision, created_s = record[:9]
-    return Row(kind, topic, payload, created_s, station, stream_id, seq, decision, id_, place)

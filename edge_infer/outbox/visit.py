@@ -16,8 +16,8 @@ from urllib.parse import quote
 
 from edge_infer.errors import OutboxError
 from edge_infer.outbox.folder import LOCK, NAME, damaged
+from edge_infer.outbox.records import as_row
 from edge_infer.outbox.row import GapKey, Range, Row
-from edge_infer.outbox.store import as_row
 from edge_infer.outbox.tables import VERSION
 
 CHUNK = 200

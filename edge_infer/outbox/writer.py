@@ -127,6 +127,7 @@ class Writer:
     def _step(self, batch: list[Item], *, last: bool) -> None:
         if last:
             self._ready.close()
+        self._storage.look_after()
         self._rolling = self._rollover.due()
         due = self._rolling or self._outcomes_due() or time.monotonic() >= self._next_age
         if batch or last or due or self._storage.wished or self._work is not None:

@@ -64,14 +64,15 @@ class PartMemory:
         self._known: OrderedDict[Key, tuple[float, str, Answer | None]] = OrderedDict()
 
     def begin(self, key: Key, fingerprint: str) -> bool:
-        """True where it is new, and remembered from now on.
+        """True where it is new or was told to ask later, and remembered from now on.
 
         Another part with the same correlation is new: it must be inspected.
         """
         now_s = time.monotonic()
         with self._lock:
-            at_s, before, _ = self._known.get(key, (float("-inf"), "", None))
-            if before == fingerprint and now_s - at_s <= PARTS_KEPT_S:
+            at_s, before, answer = self._known.get(key, (float("-inf"), "", None))
+            later = answer is not None and answer.status == "busy"
+            if before == fingerprint and now_s - at_s <= PARTS_KEPT_S and not later:
                 return False
             self._known[key] = (now_s, fingerprint, None)
             self._known.move_to_end(key)

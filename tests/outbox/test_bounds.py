@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from edge_infer import clock
+from edge_infer.errors import OutboxError
 from edge_infer.outbox import Outbox, OutboxSettings, Row, writer
 from edge_infer.outbox.folder import Folder
 from edge_infer.outbox.handover import Handover, NewResult
@@ -203,12 +204,40 @@ def test_an_answer_given_up_in_hand_does_not_leave_its_trigger_open(tmp_path: Pa
 
     outbox.put("p/cap/result", result(), hang)
     assert held.wait(5)
-    for i in range(30):
+    for i in range(10):
         outbox.accept_trigger("cap", f"job-{i}", f"part-{i}", clock.now())
         outbox.put("p/cap/result", result("cap", "OK", job_id=f"job-{i}", part_id=f"part-{i}"))
+    for _ in range(20):
+        outbox.put("p/cap/result", result("cap", "OK"))
     release.set()
     assert outbox.flush(5)
     assert outbox.open_triggers("cap") == []
+    outbox.close(5)
+
+
+def test_triggers_beyond_the_limit_are_refused_and_push_out_no_results(tmp_path: Path) -> None:
+    outbox = Outbox(Folder(tmp_path, fsync=True), OutboxSettings(), limit=10)
+    held, release = threading.Event(), threading.Event()
+
+    def hang(_: Result) -> None:
+        held.set()
+        release.wait(10)
+
+    outbox.put("p/cap/result", result(), hang)
+    assert held.wait(5)
+    for _ in range(10):
+        outbox.put("p/cap/result", result())
+    for i in range(10):
+        outbox.accept_trigger("cap", f"job-{i}", None, clock.now())
+    for i in range(10, 13):
+        with pytest.raises(OutboxError, match="too many"):
+            outbox.accept_trigger("cap", f"job-{i}", None, clock.now())
+    release.set()
+    assert outbox.flush(5)
+    assert (outbox.stats.committed, outbox.stats.given_up) == (11, {})
+    assert len(outbox.open_triggers("cap")) == 10
+    # there is room again
+    assert outbox.accept_trigger("cap", "job-13", None, clock.now()).wait(5)
     outbox.close(5)
 
 

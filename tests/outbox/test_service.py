@@ -50,7 +50,7 @@ def _given_up(gaps: list[Arrived]) -> set[int]:
 def test_a_subscriber_misses_no_number_when_a_person_purges_while_the_service_runs(
     mosquitto: Mosquitto, subscriber: ForeignSubscriber, tmp_path: Path
 ) -> None:
-    config = site(tmp_path / "site", mosquitto)
+    config = site(tmp_path / "site", mosquitto, fps=50)
     service = Running(config)
     try:
         subscriber.wait(lambda results: len(results) >= 5, "/result")

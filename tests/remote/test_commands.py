@@ -260,6 +260,21 @@ def test_a_full_queue_of_parts_is_told_busy_and_the_station_is_not_asked(
         assert len(asked) == codes.count("not_stored") <= 22
 
 
+def test_a_part_that_the_outbox_cannot_take_is_told_busy_and_may_be_asked_for_again(
+    mosquitto: Mosquitto, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with subscribed(mosquitto, REPLIES) as subscriber, commanded(mosquitto, tmp_path) as one:
+        asker = Asker(subscriber)
+        monkeypatch.setattr(one.device.outbox._handover, "_limit", 0)
+        answer = asker.ask("cap/start_single_job", {"partId": "A-1"}, correlation=b"c-1")
+        assert (answer["status"], answer["code"]) == ("busy", "queue_full")
+        assert one.station.known("A-1") is None
+        monkeypatch.undo()
+        answer = asker.ask("cap/start_single_job", {"partId": "A-1"}, correlation=b"c-1")
+        assert (answer["status"], answer["code"]) == ("ok", "accepted")
+        assert one.station.known("A-1") is not None
+
+
 def test_a_result_right_after_a_reset_is_in_the_counts_that_are_told_last(
     mosquitto: Mosquitto, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Callable
 
+from edge_infer.errors import OutboxError
 from edge_infer.frame import PartTrigger
 from edge_infer.messages.command import StartSingleJob
 from edge_infer.messages.reply_data import JobAccepted, JobDone
@@ -34,7 +35,11 @@ def start_single_job(
     job_id = new_result_id()
     message = command.message
     trigger = PartTrigger(message.received_s, message.received_at, part_id=request.part_id, job_id=job_id)
-    stored = reach.outbox.accept_trigger(command.at, job_id, request.part_id, message.received_at)
+    try:
+        stored = reach.outbox.accept_trigger(command.at, job_id, request.part_id, message.received_at)
+    except OutboxError as error:
+        text = "too many parts wait for the disk, or the service stops; ask later"
+        raise RefusedError("queue_full", text, status="busy") from error
     # before the disk has it, which takes longer than a frame
     station.ask(trigger)
     until_s = time.monotonic() + STORED_S
