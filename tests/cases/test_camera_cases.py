@@ -118,6 +118,8 @@ def play(monkeypatch: pytest.MonkeyPatch, fps: float) -> list[tuple[object, ...]
         asked.append(arguments)
         return Played(fps)
 
+    # a played camera can only be seen in this process
+    monkeypatch.setattr(V4l2, "isolated", False)
     monkeypatch.setattr(cv2, "VideoCapture", capture)
     monkeypatch.setattr(_v4l2_node, "identify", lambda _: _v4l2_node.Identity("Camera", "usb-1", True))
     monkeypatch.setattr(_v4l2_node, "size", lambda _: None)
