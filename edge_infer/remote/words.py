@@ -39,7 +39,7 @@ def in_words(error: ErrorDetails, wanted: type[Request]) -> str:
         known = [field.alias or name for name, field in wanted.model_fields.items()]
         said = f"unknown key{did_you_mean(place, known)}"
     elif kind == "string_pattern_mismatch":
-        said = _FORMS[context["pattern"]]
+        said = _FORMS.get(context["pattern"], "does not have the form that is wanted")
     elif kind in _BOUNDS:
         said = _BOUNDS[kind].format(**context)
     else:
