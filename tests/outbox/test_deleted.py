@@ -157,7 +157,9 @@ def test_a_whole_copy_that_cannot_be_put_in_its_place_is_put_there_later(
         finals += put_all(outbox, [result()])
     reader.alarm("outbox_on_disk")
     rows = first + reader.deliver(300)
-    assert [(row.stream_id, row.seq) for row in rows] == [(one.stream_id, one.seq) for one in finals]
+    # while the old rows could not be read the new one may have gone before them; each stream is in order
+    assert [row.seq for row in rows if row.stream_id == finals[0].stream_id] == list(range(1, 301))
+    assert [row.seq for row in rows if row.stream_id == finals[-1].stream_id] == [1]
     assert outbox.counts("cap").total == 301
     outbox.close(5)
     again = opened(tmp_path)
