@@ -35,8 +35,10 @@ ACTUATING: frozenset[VerbName] = frozenset(
 
 Status = Literal["ok", "error", "rejected", "busy"]
 
-Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,40}$")]
-PartId = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]{1,128}$")]
+NAME, PART_ID, RESULT_ID = r"^[A-Za-z0-9_-]{1,40}$", r"^[^\x00-\x1f\x7f]{1,128}$", r"^[0-9a-fA-F-]{1,36}$"
+"""Patterns of texts in a request."""
+Name = Annotated[str, StringConstraints(pattern=NAME)]
+PartId = Annotated[str, StringConstraints(pattern=PART_ID)]
 
 
 class Request(Part):
@@ -104,7 +106,7 @@ class GetStatus(Request):
 class GetResult(Request):
     """A committed result of those in memory; the newest where neither is given."""
 
-    result_id: Annotated[str, StringConstraints(pattern=r"^[0-9a-fA-F-]{1,36}$")] | None = None
+    result_id: Annotated[str, StringConstraints(pattern=RESULT_ID)] | None = None
     """Of the wanted result."""
     part_id: PartId | None = None
     """Of the wanted part; its newest result."""

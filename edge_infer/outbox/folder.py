@@ -14,6 +14,7 @@ from pathlib import Path
 
 from edge_infer import clock
 from edge_infer.errors import OutboxError
+from edge_infer.outbox.room import lacking
 from edge_infer.outbox.store import NewerStoreError, Store
 
 log = logging.getLogger(__name__)
@@ -93,6 +94,8 @@ class Folder:
         try:
             try:
                 copy.unlink(missing_ok=True)
+                if (lack := lacking(self.path / NAME, store.sizes()[0])) > 0:
+                    raise DiskUnusableError(f"{copy}: the disk needs {lack:,} bytes more")
                 store.copy_to(copy)
                 _flush(copy)
                 copy.rename(self.path / WHOLE)
@@ -173,6 +176,8 @@ class Folder:
                 with suppress(OSError):
                     database.unlink()
             raise
+        except OSError as error:
+            raise DiskUnusableError(f"{database}: {error.strerror}") from error
         except NewerStoreError as error:
             raise OutboxError(
                 f"the outbox cannot be used: {error}",

@@ -14,6 +14,7 @@ from edge_infer.outbox import gaps
 from edge_infer.outbox.folder import NAME, DiskUnusableError, Folder, damaged
 from edge_infer.outbox.ledger import Changes, Counts, Ledger
 from edge_infer.outbox.ready import Outcome, Ready
+from edge_infer.outbox.room import lacking
 from edge_infer.outbox.row import Place, Row
 from edge_infer.outbox.store import Store
 from edge_infer.outbox.wish import Wish
@@ -195,7 +196,7 @@ class Storage:
 
     def look_after(self) -> None:
         """Put the database back where somebody deleted, renamed or replaced it."""
-        if self.ram is not None or self.disk is None or not self.disk.astray():
+        if self.ram is not None or self.disk is None or not _astray(self.disk):
             return
         try:
             self.disk = self._put_back(self.disk)
@@ -206,7 +207,6 @@ class Storage:
         """All of it in a new file; what `_open` raises, and sqlite3.Error where it cannot be read."""
         log.error("somebody deleted, renamed or replaced %s: it is written again", self._folder.path / NAME)
         self._folder.rescue(astray)
-        # before another takes its place: SQLite deletes a closed database's log by its name
         astray.close()
         self.disk = None
         disk, _ = self._open()
@@ -221,19 +221,21 @@ class Storage:
         self._enter_ram(str(error))
         if damaged(error):
             self._lose_disk(self.current, error)
-            self.retry()
+            self.retry(sparing=False)
 
     def retry_due(self) -> bool:
         """The bad disk shall be tried again."""
         return self.ram is not None and time.monotonic() >= self._next_retry
 
-    def retry(self) -> None:
-        """Move what is in memory to the disk, if it can be written again."""
+    def retry(self, *, sparing: bool = True) -> None:
+        """Move what is in memory to the disk, if it can be written again; ``sparing``: and has room for a
+        while, else it would be full again a moment later.
+        """
         if self.ram is None:
             return
         self._next_retry = time.monotonic() + RETRY_S
         try:
-            if self.disk is not None and self.disk.astray():
+            if self.disk is not None and _astray(self.disk):
                 self.disk = self._put_back(self.disk)
             if self.disk is None:
                 self.disk, stored = self._open()
@@ -246,6 +248,8 @@ class Storage:
             with disk.transaction():
                 self.settle(disk)
             self.settled(disk)
+            if sparing:
+                self._check_room(self.ram, disk)
             self._move(self.ram, disk)
         except (DiskUnusableError, OutboxError) as error:
             log.debug("the outbox stays in memory: %s", error)
@@ -258,6 +262,14 @@ class Storage:
         self._version = None
         log.warning("the outbox is on disk again")
         self._alarm("outbox_on_disk", {"rows": disk.rows})
+
+    def _check_room(self, ram: Store, disk: Store) -> None:
+        try:
+            lack = lacking(self._folder.path / NAME, ram.sizes()[0], disk.sizes()[1])
+        except OSError as error:
+            raise DiskUnusableError(str(error)) from error
+        if lack > 0:
+            raise DiskUnusableError(f"the disk needs {lack:,} bytes more")
 
     def _enter_ram(self, why: str) -> None:
         log.error("the outbox cannot be written (%s): results are kept in memory, streams are new", why)
@@ -359,3 +371,7 @@ class Storage:
 
     def _say_set_aside(self) -> None:
         self._alarm("outbox_damaged", {"setAside": str(self._folder.set_aside)})
+
+
+def _astray(disk: Store) -> bool:
+    return disk.file is not None and disk.file.astray()

@@ -20,6 +20,9 @@ from edge_infer.outbox.wish import Wish
 
 log = logging.getLogger(__name__)
 
+_ROWS = "SELECT id, kind, topic, x'', station, stream_id, seq, decision, created_s FROM outbox"
+_REFUSED = "SELECT id, kind, topic, x'', station, stream_id, seq, decision, created_s FROM dead"
+_SOME = " WHERE id > ?1 AND id <= ?2 AND (?3 IS NULL OR station = ?3) ORDER BY id LIMIT ?4"
 # clocks that were not set yet say 1970; the age of such a row is not known
 _PLAUSIBLE_S = datetime(2020, 1, 1, tzinfo=UTC).timestamp()
 
@@ -44,7 +47,8 @@ class Store:
         self._opening: tuple[str, bool] | None = None
         """To be noted with the next transaction."""
         self._db = connection
-        self._file: OpenFile | None = None
+        self.file: OpenFile | None = None
+        """None in memory."""
         self._recount()
 
     @classmethod
@@ -65,7 +69,7 @@ class Store:
             frames = wal.frames(db)
             prepare(db, version)
             store = cls(db, "disk")
-            store._file = OpenFile(path)
+            store.file = OpenFile(path)
             damaged = frames is not None and wal.damaged(log, frames)
             emptied = existed and version == 0
             store._take_over(fsync=fsync, logged=logged, log_damaged=damaged or emptied)
@@ -96,9 +100,13 @@ class Store:
         with suppress(sqlite3.OperationalError), self.transaction():
             pass
 
-    def astray(self) -> bool:
-        """What is committed from now on nobody finds again."""
-        return self._file is not None and self._file.astray()
+    def sizes(self) -> tuple[int, int]:
+        """Bytes of the database, and how many of them are unused."""
+        size, pages, unused = (
+            self._db.execute(f"PRAGMA {one}").fetchone()[0]
+            for one in ("page_size", "page_count", "freelist_count")
+        )
+        return size * pages, size * unused
 
     def copy_to(self, path: Path) -> None:
         """Into a new file, as if it were closed in an orderly way; not flushed to the disk yet."""
@@ -220,10 +228,7 @@ class Store:
     def expired(self, before_s: float, sent: Collection[int], limit: int) -> list[Row]:
         """The oldest rows made before that time; no payloads."""
         found: list[Row] = []
-        for record in self._db.execute(
-            "SELECT id, kind, topic, x'', station, stream_id, seq, decision, created_s"
-            " FROM outbox ORDER BY id"
-        ):
+        for record in self._db.execute(_ROWS + " ORDER BY id"):
             row = as_row(record, self.place)
             if row.created_s < _PLAUSIBLE_S or row.id in sent:
                 continue
@@ -234,11 +239,7 @@ class Store:
 
     def between(self, after: int, last: int, station: str | None, limit: int) -> list[Row]:
         """Rows with ids above ``after`` and up to ``last``, oldest first; no payloads."""
-        records = self._db.execute(
-            "SELECT id, kind, topic, x'', station, stream_id, seq, decision, created_s FROM outbox"
-            " WHERE id > ?1 AND id <= ?2 AND (?3 IS NULL OR station = ?3) ORDER BY id LIMIT ?4",
-            (after, last, station, limit),
-        )
+        records = self._db.execute(_ROWS + _SOME, (after, last, station, limit))
         return [as_row(record, self.place) for record in records]
 
     # -- refused rows
@@ -282,11 +283,7 @@ class Store:
 
     def dead_between(self, after: int, last: int, station: str | None, limit: int) -> list[Row]:
         """Refused rows with ids above ``after`` and up to ``last``, oldest first; no payloads."""
-        records = self._db.execute(
-            "SELECT id, kind, topic, x'', station, stream_id, seq, decision, created_s FROM dead"
-            " WHERE id > ?1 AND id <= ?2 AND (?3 IS NULL OR station = ?3) ORDER BY id LIMIT ?4",
-            (after, last, station, limit),
-        )
+        records = self._db.execute(_REFUSED + _SOME, (after, last, station, limit))
         return [as_row(record, self.place) for record in records]
 
     def forget_dead(self, rows: Iterable[Row]) -> None:

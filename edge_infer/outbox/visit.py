@@ -209,6 +209,12 @@ def visiting(database: Path) -> Iterator[Visit]:
 
 def cannot_use(database: Path, error: sqlite3.Error) -> OutboxError:
     """Why, in words."""
+    if damaged(error) and database.name != NAME:
+        return OutboxError(
+            f"{database} is damaged: {error}",
+            hint="there is no more to read for a program that knows the tables; the messages are text in the "
+            f"file, with those that were delivered: strings -n 100 {database.name}",
+        )
     if damaged(error):
         return OutboxError(
             f"the outbox {database} is damaged: {error}",

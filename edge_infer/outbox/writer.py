@@ -133,7 +133,8 @@ class Writer:
         if batch or last or due or self._storage.wished or self._work is not None:
             self._write(batch)
         if self._storage.retry_due() or (last and self._storage.ram is not None):
-            self._storage.retry()
+            # at the end any room is good enough
+            self._storage.retry(sparing=not last)
         if not last:
             self._storage.fill()
         self._measure()

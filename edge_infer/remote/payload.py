@@ -10,6 +10,7 @@ from pydantic import ConfigDict, ValidationError
 
 from edge_infer.messages.command import Request
 from edge_infer.remote.answer import RefusedError
+from edge_infer.remote.words import in_words
 
 LARGEST = 4096
 """Bytes of a request."""
@@ -28,8 +29,8 @@ def read_request(payload: bytes, wanted: type[Request]) -> Request:
         return wanted.model_validate_json(payload or b"{}")
     except ValidationError as error:
         # without the input: the answer goes to whoever asked, the log to everybody
-        mistakes = error.errors(include_url=False, include_input=False, include_context=False)
-        told = "; ".join(f"{_place(one['loc'])}{one['msg']}" for one in mistakes[:MISTAKES])
+        mistakes = error.errors(include_url=False, include_input=False)
+        told = "; ".join(in_words(one, wanted) for one in mistakes[:MISTAKES])
         raise RefusedError("bad_request", told) from None
 
 
@@ -44,12 +45,6 @@ def read_envelope(payload: bytes) -> Request:
         return _Envelope.model_validate_json(payload)
     except (RefusedError, ValidationError):
         return Request()
-
-
-def _place(location: tuple[int | str, ...]) -> str:
-    # a key of the stranger's own may be in it
-    place = ".".join(str(step) for step in location)[:40]
-    return f"{place}: " if place else ""
 
 
 def _check_json(payload: bytes) -> None:

@@ -418,6 +418,20 @@ def test_of_a_database_that_was_set_aside_what_can_be_read_is_exported(run: Run,
     assert found == list(range(1, len(found) + 1))
 
 
+def test_of_a_database_that_was_set_aside_without_a_header_is_said_what_may_help(
+    run: Run, state: Path
+) -> None:
+    opened(state).close(5)
+    (state / "outbox.db").write_bytes(b"\xa5" * 8192)
+    opened(state).close(5)
+    (aside,) = state.glob("outbox.db.corrupt-*Z")
+    code, _, err = run("export", "--database", aside)
+    assert code == 1
+    assert f"{aside} is damaged" in err
+    assert f"strings -n 100 {aside.name}" in err
+    assert "sets it aside" not in err
+
+
 def test_a_database_to_export_that_is_not_there_is_said(run: Run, state: Path) -> None:
     opened(state).close(5)
     code, _, err = run("export", "--database", state / "outbox.db.corrupt-no")

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from importlib.resources import files
+from multiprocessing import get_context
 from pathlib import Path
 from string import Template
 
@@ -30,12 +32,14 @@ Seen = tuple[Part, NDArray[np.uint8]]
 @pytest.fixture(scope="module")
 def parts() -> list[Seen]:
     """Of lines that neither training nor the report has seen, half of them broken, on their own frames."""
-    seen: list[Seen] = []
-    for seed in UNSEEN_LINES:
-        scene = Scene(seed, 10, defect_rate=0.5)
-        numbers = range(0, 45, 3)
-        seen.extend((scene.part(number), scene.pixels(scene.arrival(number))) for number in numbers)
-    return seen
+    with ProcessPoolExecutor(2, get_context("spawn")) as painters:
+        return [seen for line in painters.map(draw, UNSEEN_LINES) for seen in line]
+
+
+def draw(seed: int) -> list[Seen]:
+    """Every third part of a line."""
+    scene = Scene(seed, 10, defect_rate=0.5)
+    return [(scene.part(number), scene.pixels(scene.arrival(number))) for number in range(0, 45, 3)]
 
 
 @pytest.fixture(params=sorted(BACKENDS))

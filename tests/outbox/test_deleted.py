@@ -142,6 +142,31 @@ def test_what_cannot_be_put_back_is_told_and_put_back_later(
         again.close(5)
 
 
+def test_a_whole_copy_that_cannot_be_put_in_its_place_is_put_there_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(storage, "RETRY_S", 0.2)
+    outbox = opened(tmp_path)
+    reader = Reader(outbox)
+    finals = put_all(outbox, [result() for _ in range(300)])
+    first = reader.deliver(1)
+    _all_deleted(tmp_path)
+    with tmpfs(tmp_path / "outbox.db"):
+        # nothing can be renamed that something is mounted on
+        reader.alarm("outbox_in_memory")
+        finals += put_all(outbox, [result()])
+    reader.alarm("outbox_on_disk")
+    rows = first + reader.deliver(300)
+    # while the old rows could not be read the new one may have gone before them; each stream is in order
+    assert [row.seq for row in rows if row.stream_id == finals[0].stream_id] == list(range(1, 301))
+    assert [row.seq for row in rows if row.stream_id == finals[-1].stream_id] == [1]
+    assert outbox.counts("cap").total == 301
+    outbox.close(5)
+    again = opened(tmp_path)
+    assert (again.counts("cap").total, again.stats.depth) == (301, 0)
+    again.close(5)
+
+
 def test_a_start_without_the_database_that_was_there_is_told(tmp_path: Path) -> None:
     first = opened(tmp_path)
     assert not Reader(first).alarms
@@ -170,6 +195,25 @@ def test_a_first_start_on_a_full_disk_misses_no_database(
         reader.alarm("outbox_on_disk")
         assert [kind for kind, _ in reader.alarms] == ["outbox_in_memory", "outbox_on_disk"]
         outbox.close(5)
+
+
+def test_a_whole_copy_is_not_mixed_with_the_log_of_another_database(tmp_path: Path) -> None:
+    first = opened(tmp_path / "state")
+    stream_id = put_all(first, [result() for _ in range(300)])[-1].stream_id
+    first.close(5)
+    other = opened(tmp_path / "other")
+    put_all(other, [result() for _ in range(50)])
+    # as after a kill in the middle of putting it in place
+    (tmp_path / "state/outbox.db").rename(tmp_path / "state/outbox.db.copy")
+    shutil.copy(tmp_path / "other/outbox.db-wal", tmp_path / "state")
+    other.close(5)
+    again = opened(tmp_path / "state")
+    reader = Reader(again)
+    final = put_all(again, [result()])[0]
+    assert (final.stream_id, final.seq) == (stream_id, 301)
+    assert numbers(reader.deliver(301)) == list(range(1, 302))
+    assert [kind for kind, _ in reader.alarms] == ["outbox_restored"]
+    again.close(5)
 
 
 KILLED = """
@@ -241,7 +285,9 @@ def test_a_kill_at_any_step_of_putting_it_back_forgets_no_number_and_loses_nothi
         fates.append((final.stream_id == stream_id, said))
         again.close(5)
     kept = [said for was_kept, said in fates if was_kept]
-    # from some step on everything is kept, and that is before the last one
+    # everything is kept from that step on at which the copy is whole
     assert [was_kept for was_kept, _ in fates] == sorted(was_kept for was_kept, _ in fates)
     assert kept[-1] == "survived"
-    assert 4 < len(set(kept)) < len({said for _, said in fates})
+    *_, last = (said for was_kept, said in fates if not was_kept)
+    assert last.startswith("os.rename")
+    assert last.endswith("outbox.db.copy")

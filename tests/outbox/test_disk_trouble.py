@@ -19,8 +19,8 @@ from tests.support.results import result
 
 @pytest.fixture(params=["tmpfs", "ext4"])
 def disk(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[FileSystem]:
-    make = tmpfs if request.param == "tmpfs" else ext4
-    with make(tmp_path / "disk") as disk:
+    folder = tmp_path / "disk"
+    with tmpfs(folder, "size=32m") if request.param == "tmpfs" else ext4(folder) as disk:
         yield disk
 
 
@@ -51,6 +51,42 @@ def test_a_full_disk_is_survived_in_memory_with_a_new_stream_and_an_alarm(disk: 
     rows = Reader(again).deliver(len(finals))
     assert [(row.stream_id, row.seq) for row in rows] == [(one.stream_id, one.seq) for one in finals]
     assert put_all(again, [result()])[0].seq == after[0].seq + 1
+    again.close(5)
+
+
+def test_a_disk_with_next_to_no_room_is_not_taken_for_one_that_was_mended(disk: FileSystem) -> None:
+    outbox = opened(disk.path / "outbox")
+    reader = Reader(outbox)
+    reader.deliver(len(put_all(outbox, [result() for _ in range(20)])))
+    disk.fill()
+    given = 0
+    until = time.monotonic() + 5
+    while time.monotonic() < until:
+        given += len(put_all(outbox, [result() for _ in range(20)]))
+        reader.deliver(20)
+        if given == 2000:
+            # room for a while of results, but not for the log
+            os.truncate(disk.path / "filler", (disk.path / "filler").stat().st_size - 1_000_000)
+    assert [kind for kind, _ in reader.alarms] == ["outbox_in_memory"]
+    disk.free()
+    reader.alarm("outbox_on_disk")
+    outbox.close(5)
+
+
+def test_a_disk_with_next_to_no_room_is_used_when_the_service_ends(disk: FileSystem) -> None:
+    outbox = opened(disk.path / "outbox")
+    reader = Reader(outbox)
+    before = put_all(outbox, [result() for _ in range(20)])
+    disk.fill()
+    while not outbox.stats.in_memory:
+        before += put_all(outbox, [result() for _ in range(50)])
+    os.truncate(disk.path / "filler", (disk.path / "filler").stat().st_size - 1_500_000)
+    put_all(outbox, [result()])
+    time.sleep(3 * storage.RETRY_S)
+    assert [kind for kind, _ in reader.alarms] == ["outbox_in_memory"]
+    outbox.close(5)
+    again = opened(disk.path / "outbox")
+    assert again.stats.depth == len(before) + 1
     again.close(5)
 
 
@@ -113,7 +149,7 @@ def test_a_service_starts_on_a_full_disk(disk: FileSystem) -> None:
 
 
 def test_a_disk_without_inodes_is_survived_in_memory_and_used_once_there_are_some(tmp_path: Path) -> None:
-    with tmpfs(tmp_path / "disk", "size=2m,nr_inodes=12") as disk:
+    with tmpfs(tmp_path / "disk", "size=32m,nr_inodes=12") as disk:
         (disk.path / "outbox").mkdir()
         disk.use_up_inodes()
         outbox = opened(disk.path / "outbox")

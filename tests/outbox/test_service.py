@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -95,3 +95,44 @@ def test_counts_are_told_at_the_start_with_a_shift_and_go_on_after_a_kill(
     seqs = {one.json["seq"] for one in subscriber.messages("/result")}
     for counts in (last, last["shift"]):
         assert sum(counts[word] for word in ("OK", "NOK", "UNDEFINED")) == max(seqs)
+
+
+def test_a_subscriber_misses_no_number_when_the_database_is_deleted_and_the_service_killed(
+    mosquitto: Mosquitto, subscriber: ForeignSubscriber, tmp_path: Path
+) -> None:
+    config = site(tmp_path / "site", mosquitto)
+    service = Running(config)
+    again = None
+    try:
+        subscriber.wait(lambda results: len(results) >= 5, "/result")
+        mosquitto.freeze()
+        until = time.monotonic() + 15
+        while _ask(config, "show")["waiting"] < 20:
+            assert time.monotonic() < until
+        (database,) = tmp_path.rglob("outbox.db")
+        for one in database.parent.glob("outbox.db*"):
+            one.unlink()
+        while not database.exists():
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        assert _ask(config, "show")["waiting"] >= 20
+        service.kill()
+        mosquitto.thaw()
+        again = Running(config)
+        subscriber.wait(lambda events: bool(_restored(events)), "/event")
+        before = len(subscriber.messages("/result"))
+        subscriber.wait(lambda results: len(results) >= before + 5, "/result")
+        assert again.stop() == 0
+    finally:
+        service.kill()
+        if again is not None:
+            again.kill()
+    results = subscriber.messages("/result")
+    assert _restored(subscriber.messages("/event"))[0]["rows"] >= 20
+    assert len({one.json["streamId"] for one in results}) == 1
+    found = {one.json["seq"] for one in results}
+    assert found == set(range(1, max(found) + 1))
+
+
+def _restored(events: Sequence[Arrived]) -> list[dict[str, int]]:
+    return [one.json["data"] for one in events if one.json["kind"] == "outbox_restored"]

@@ -6,7 +6,15 @@ from typing import Any
 
 import pytest
 
-from edge_infer.messages.command import REQUESTS, Ping, SelectRecipe, SetThreshold, Snapshot, StartSingleJob
+from edge_infer.messages.command import (
+    REQUESTS,
+    GetResult,
+    Ping,
+    SelectRecipe,
+    SetThreshold,
+    Snapshot,
+    StartSingleJob,
+)
 from edge_infer.remote.answer import RefusedError
 from edge_infer.remote.payload import LARGEST, read_envelope, read_request
 
@@ -49,6 +57,7 @@ def test_what_is_no_request_is_refused_without_being_repeated(payload: bytes) ->
     assert caught.value.answer.code == "bad_request"
     assert len(caught.value.answer.message) < 400
     assert "A-1" not in caught.value.answer.message.replace('{"partId": "A-1"}', "")
+    assert not any(word in caught.value.answer.message for word in ("Input", "String", "\\x00", "pattern"))
 
 
 def test_a_part_of_a_plain_script_and_one_with_more_arguments_of_opc_are_read() -> None:
@@ -60,28 +69,52 @@ def test_a_part_of_a_plain_script_and_one_with_more_arguments_of_opc_are_read() 
 
 
 @pytest.mark.parametrize(
-    ("wanted", "written"),
+    ("wanted", "written", "told"),
     [
-        (SetThreshold, {"value": 0.5, "rul": "cap"}),
-        (SetThreshold, {"value": "0.5"}),
-        (SetThreshold, {"value": True}),
-        (SetThreshold, {"value": 1.5}),
-        (SetThreshold, {"value": -0.1}),
-        (SetThreshold, {"value": None}),
-        (SetThreshold, {"rule": "cap"}),
-        (SelectRecipe, {}),
-        (SelectRecipe, {"recipeId": "../../etc/passwd"}),
-        (SelectRecipe, {"recipe_id": "a"}),
-        (Snapshot, {"kind": "heat"}),
-        (Ping, {"expiresAt": "2026-11-30T12:00:00"}),
-        (Ping, {"expiresAt": 1764504000}),
-        (Ping, {"correlationId": "x" * 200}),
-        (Ping, {"hello": 1}),
+        (SetThreshold, {"value": 0.5, "rul": "cap"}, 'rul: unknown key; did you mean "rule"?'),
+        (SetThreshold, {"value": "0.5"}, "value: must be a number"),
+        (SetThreshold, {"value": True}, "value: must be a number"),
+        (SetThreshold, {"value": 1.5}, "value: must be at most 1"),
+        (SetThreshold, {"value": -0.1}, "value: must be at least 0"),
+        (SetThreshold, {"value": None}, "value: must be a number"),
+        (SetThreshold, {"rule": "cap"}, "value: is missing"),
+        (SetThreshold, {"value": 1, "rule": "x" * 101}, "rule: must have at most 100 characters"),
+        (SelectRecipe, {}, "recipeId: is missing"),
+        (
+            SelectRecipe,
+            {"recipeId": "../../etc/passwd"},
+            "recipeId: cannot be a name: 1 to 40 of A-Z a-z 0-9 _ -",
+        ),
+        (
+            SelectRecipe,
+            {"recipe_id": "a"},
+            'recipeId: is missing; recipe_id: unknown key; did you mean "recipeId"?',
+        ),
+        (
+            StartSingleJob,
+            {"partId": "A\nB"},
+            "partId: must have 1 to 128 characters, none of them a control character (line break, tab, NUL)",
+        ),
+        (GetResult, {"resultId": "cap"}, "resultId: cannot be a result's id: 1 to 36 of 0-9 a-f -"),
+        (Snapshot, {"kind": "heat"}, "kind: must be 'raw' or 'drawn'"),
+        (
+            Ping,
+            {"expiresAt": "2026-11-30T12:00:00"},
+            'expiresAt: needs its time zone: "2026-11-30T12:00:00Z"',
+        ),
+        (Ping, {"expiresAt": "today"}, 'expiresAt: must be a time like "2026-11-30T12:00:00Z"'),
+        (Ping, {"expiresAt": 1764504000}, 'expiresAt: must be text like "2026-11-30T12:00:00Z"'),
+        (Ping, {"correlationId": "x" * 200}, "correlationId: must have at most 128 characters"),
+        (Ping, {"correlationId": ""}, "correlationId: must not be empty"),
+        (Ping, {"hello": 1}, "hello: unknown key; known: correlationId, expiresAt, replyTo"),
     ],
 )
-def test_a_key_that_means_nothing_or_a_value_that_does_not_fit_is_refused(wanted: Any, written: Any) -> None:
-    with pytest.raises(RefusedError):
+def test_a_key_that_means_nothing_or_a_value_that_does_not_fit_is_refused_in_words(
+    wanted: Any, written: Any, told: str
+) -> None:
+    with pytest.raises(RefusedError) as caught:
         read_request(json.dumps(written).encode(), wanted)
+    assert caught.value.answer.message == told
 
 
 def test_no_payload_is_a_request_without_arguments() -> None:
