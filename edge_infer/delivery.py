@@ -51,7 +51,7 @@ class Delivery:
         self, result: Result, frame: Frame | None, findings: Findings | None, settings: StationSettings
     ) -> None:
         """Into the outbox; once committed also as ``last`` and in ``counts``."""
-        if frame is not None and frame.settled is not None and not _is_cut_short(result):
+        if frame is not None and frame.settled is not None and not result.cut_short:
             self._unsettled[result.result_id] = frame.settled
         scene = Scene(frame, findings, partial(_areas, settings)) if frame is not None else None
         if scene is not None and findings is not None:
@@ -130,11 +130,6 @@ class Delivery:
             content_type=JPEG,
             user=(("resultId", result.result_id),),
         )
-
-
-def _is_cut_short(result: Result) -> bool:
-    """The stop of the service came before the verdict: the frame is still to be judged."""
-    return any(reason.code == "restarted" for reason in result.reasons)
 
 
 def _areas(settings: StationSettings, width: int, height: int) -> Areas:

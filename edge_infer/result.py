@@ -242,6 +242,11 @@ class Result(Part):
     stream_id: str = Field(default="", json_schema_extra={"minLength": 1})
     """Names that count; new whenever it cannot be continued."""
 
+    @property
+    def cut_short(self) -> bool:
+        """The stop of the service came before the verdict: its frame is still to be judged."""
+        return any(reason.code == "restarted" for reason in self.reasons)
+
     def as_json(self) -> str:
         """The published text: camelCase, no NaN, absent optional keys left out."""
         return self.model_dump_json(by_alias=True)

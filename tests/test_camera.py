@@ -239,3 +239,46 @@ def test_a_camera_that_comes_and_goes_is_asked_ever_less_often(
     stop(camera)
     # 0.01, 0.02, ... 0.32 s and a fifth less; or six times 0.01
     assert took_s > 0.5 if steady_s else took_s < 0.5
+
+
+class Eye:
+    """A further station of the same camera."""
+
+    def __init__(self) -> None:
+        self.frames: list[Frame] = []
+
+    def offer(self, one: Frame) -> None:
+        self.frames.append(one)
+
+
+def test_a_picture_is_settled_once_each_station_of_its_camera_has_settled_it() -> None:
+    settled: list[str] = []
+    ear, eyes = Ear(), [Eye(), Eye(), Eye()]
+    OPENINGS.append(script(replace(frame(1), settled=settled.append)))
+    camera = Camera("top", Scripted(max_age_s=0.05), Secrets({}), [*eyes, ear], ear)
+    camera.start()
+    ear.wait(lambda: ear.seen == [1])
+    tells = [eye.frames[0].settled for eye in eyes]
+    for number, tell in enumerate((*tells, tells[0])):
+        assert tell is not None
+        # the same station again does not stand for another one
+        tell(f"s{number % 3}")
+        assert settled == []
+    assert tells[0] is not None
+    tells[0]("s3")
+    assert settled == ["s3"]
+    stop(camera)
+
+
+def test_a_picture_of_a_camera_with_one_station_is_settled_by_it() -> None:
+    settled: list[str] = []
+    ear, eye = Ear(), Eye()
+    OPENINGS.append(script(replace(frame(1), settled=settled.append)))
+    camera = Camera("top", Scripted(max_age_s=0.05), Secrets({}), [eye], ear)
+    camera.start()
+    ear.wait(lambda: bool(eye.frames))
+    tell = eye.frames[0].settled
+    assert tell is not None
+    tell("cap")
+    assert settled == ["cap"]
+    stop(camera)

@@ -6,6 +6,7 @@ import base64
 import signal
 import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import psutil
 import pytest
 import yaml
 
+from tests.support.http_camera import HttpCamera
 from tests.support.mosquitto import Mosquitto
 from tests.support.rtsp_camera import RtspCamera
 from tests.support.running import Running
@@ -37,14 +39,19 @@ def broker(tmp_path: Path) -> Iterator[Mosquitto]:
         yield one
 
 
-def write(folder: Path, broker: Mosquitto, addresses: dict[str, str]) -> Path:
+def write(
+    folder: Path, broker: Mosquitto, addresses: dict[str, str], pipelines: dict[str, str] | None = None
+) -> Path:
     """A camera for each thing that can go wrong with a password; all have the same."""
     cameras: dict[str, Any] = {
         name: {
-            "type": "rtsp", "url": url, "user": "u", "password": {"env": "CAMERA_PASSWORD"},
+            "type": url.partition(":")[0], "url": url, "user": "u", "password": {"env": "CAMERA_PASSWORD"},
             "open_timeout_s": 1.0, "read_timeout_s": 1.0,
         }
         for name, url in addresses.items()
+    } | {
+        name: {"type": "gstreamer", "pipeline": pipeline, "width": 64, "height": 48}
+        for name, pipeline in (pipelines or {}).items()
     }  # fmt: skip
     stations = {name: {"camera": name, "model": "m", "rules": [RULE]} for name in cameras}
     evidence = {"min_free_bytes": 0, "ok_every": 1, "publish": ["drawn"]}
@@ -59,11 +66,20 @@ def processes(running: Running) -> list[psutil.Process]:
     return [service, *service.children(recursive=True)]
 
 
-def shown(running: Running) -> str:
-    """What every user of this machine sees of the service's processes, and its user of its children."""
-    service, *children = processes(running)
-    texts = [" ".join(one.cmdline()) for one in (service, *children)]
-    return "\n".join([*texts, *(str(one.environ()) for one in children)])
+def shown(running: Running, but: str | None = None) -> str:
+    """What every user of this machine sees of the service's processes, and its user of its children.
+
+    ``but``: a pipeline whose own words hold a secret; whoever writes it there is told that all see it.
+    """
+    texts = []
+    for one in processes(running):
+        with suppress(psutil.NoSuchProcess):
+            words = " ".join(one.cmdline())
+            if but is None or but not in words:
+                texts.append(words)
+            if one.pid != running.process.pid:
+                texts.append(str(one.environ()))
+    return "\n".join(texts)
 
 
 def left_behind(folder: Path) -> dict[str, str]:
@@ -119,6 +135,52 @@ def test_no_password_is_in_a_log_a_message_a_file_or_the_process_list(
     found = left_behind(tmp_path / "a")
     assert any(name.endswith((".db", ".sqlite", ".sqlite3")) or "state" in name for name in found)
     # the address with its token stands where the user wrote it
+    assert [name for name, text in found.items() if holds(text) and not name.endswith("site.yaml")] == []
+
+
+def test_no_password_of_web_cameras_is_anywhere_and_pipelines_get_none(
+    tmp_path: Path, broker: Mosquitto, run: Run, subscribe: Subscribe
+) -> None:
+    with (
+        HttpCamera(user="u", password=PASSWORD) as good,
+        HttpCamera(user="u", password=PASSWORD, schemes=("Basic",)) as basic,
+        HttpCamera(user="u", password="another", schemes=("Digest MD5", "Basic")) as wrong,
+        socket.create_server(("127.0.0.1", 0)) as silent,
+        socket.create_server(("127.0.0.1", 0)) as closed,
+    ):
+        addresses = {
+            "good": f"{good.url()}?token={MARK}",
+            "snap": f"{basic.url('/snapshot')}?token={MARK}",
+            "wrong": f"{wrong.url()}?token={MARK}",
+            "absent": f"{good.url('/absent')}?token={MARK}",
+            "moved": f"{good.url('/redirect/')}?http://127.0.0.9:9/{MARK}",
+            "silent": f"http://127.0.0.1:{silent.getsockname()[1]}/s?token={MARK}",
+            "refused": f"http://127.0.0.1:{closed.getsockname()[1]}/s?token={MARK}",
+        }
+        closed.close()
+        pipelines = {
+            "bars": "videotestsrc is-live=true ! video/x-raw,width=64,height=48",
+            "gone": f"filesrc location=http://127.0.0.1:9/s?token={MARK} ! decodebin",
+        }
+        path = write(tmp_path / "a", broker, addresses, pipelines)
+        heard = subscribe(broker, "#")
+        running = run(path, CAMERA_PASSWORD=PASSWORD)
+        for name in ("good", "snap", "bars"):
+            heard.wait(lambda got: len(got) > 2, f"/{name}/result", timeout_s=40)
+        for name in ("wrong", "absent", "moved", "silent", "refused", "gone"):
+            heard.wait(lambda got: any(one.json["state"] == "lost" for one in got), f"/camera/{name}")
+        seen = shown(running, but="filesrc")
+        assert "gst-launch" in seen, "the trial is worth something"
+        good.kill()
+        heard.wait(lambda got: any(one.json["state"] == "lost" for one in got), "/camera/good")
+        assert running.stop() == 0, running.log
+    assert "does not accept the user" in running.log, "the trial is worth something"
+    assert not holds(running.log)
+    assert not holds(seen)
+    said = [f"{one.topic} {one.payload!r} {one.properties}" for one in heard.messages()]
+    assert [one for one in said if holds(one)] == []
+    found = left_behind(tmp_path / "a")
+    # the addresses with their tokens stand where the user wrote them
     assert [name for name, text in found.items() if holds(text) and not name.endswith("site.yaml")] == []
 
 

@@ -408,7 +408,7 @@ class Station:
         if asked is not None or memory.policy.wants(verdict.decision, self._time_s):
             findings = inspection.outcome.findings if isinstance(inspection.outcome, Inference) else None
             self._delivery.publish(result, inspection.frame, findings, inspection.setup.settings)
-        elif inspection.frame is not None:
+        elif inspection.frame is not None and not result.cut_short:
             self._settle(inspection.frame)
         if memory.line_stop and memory.line_stop.add(verdict.decision):
             self._delivery.line_stop(self.name, verdict.decision)

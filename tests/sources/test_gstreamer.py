@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -184,6 +184,31 @@ def test_the_pipeline_dies_with_us_however_we_end(number: signal.Signals) -> Non
         process.wait(5)
     child.wait(5)
     assert not psutil.pid_exists(child.pid)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_pipeline_that_writes_nothing_dies_with_us_too(number: signal.Signals) -> None:
+    """It never notices that nobody reads what it writes."""
+    code = (
+        "import sys\nfrom edge_infer.settings import Secrets\n"
+        "from edge_infer.sources.gstreamer import Gstreamer\n"
+        "Gstreamer(type='gstreamer', pipeline=sys.argv[1], width=322, height=240, open_timeout_s=60)"
+        ".open('top', Secrets({}))\n"
+    )
+    silent = "videotestsrc is-live=true ! valve drop=true"
+    with subprocess.Popen([sys.executable, "-c", code, silent]) as process:
+        end_s = time.monotonic() + 20
+        while not (found := children(process.pid)):
+            assert time.monotonic() < end_s
+            time.sleep(0.02)
+        (child,) = found
+        process.send_signal(number)
+        process.wait(5)
+    try:
+        child.wait(5)
+    finally:
+        with suppress(psutil.NoSuchProcess):
+            child.kill()
 
 
 @pytest.mark.parametrize(

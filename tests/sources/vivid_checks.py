@@ -12,9 +12,10 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
+from typing import ClassVar
 
 from edge_infer.camera import Camera, State
 from edge_infer.errors import SourceError, SourceStalledError
@@ -31,6 +32,8 @@ LEFT, RIGHT = Path("/dev/v4l/by-path/left"), Path("/dev/v4l/by-path/right")
 PATTERNS = {"red": 7, "green": 8, "blue": 9}
 COLOURS = {"red": (0, 0, 255), "green": (0, 255, 0), "blue": (255, 0, 0)}
 """BGR."""
+PROCESS_S = 60.0
+"""Until a camera with a process of its own is there, likewise."""
 ONE_S = 1.0
 """Ample for anything that should happen at once, on a machine ten times slower than a real one."""
 
@@ -51,8 +54,14 @@ def colour_of(frame: Frame) -> str:
     return f"BGR {mean.round()} +- {spread.round()}"
 
 
+class InThread(V4l2):
+    """The same driver in this process: one of its own takes the guest ten seconds to start."""
+
+    isolated: ClassVar[bool] = False
+
+
 def opened(path: str | Path = "/dev/video0", **keys: object) -> Source:
-    return V4l2.model_validate({"type": "v4l2", "path": Path(path), **keys}).open("usb", Secrets({}))
+    return InThread.model_validate({"type": "v4l2", "path": Path(path), **keys}).open("usb", Secrets({}))
 
 
 def refused(path: str | Path = "/dev/video0", **keys: object) -> str:
@@ -76,6 +85,23 @@ def wait_for(wanted: Callable[[], bool], timeout_s: float) -> float:
         assert time.monotonic() - started_s < timeout_s, f"not within {timeout_s} s"
         time.sleep(0.01)
     return time.monotonic() - started_s
+
+
+def children() -> list[int]:
+    """Of this process; also such as ended and were not waited for."""
+    found: list[int] = []
+    for task in Path("/proc/self/task").iterdir():
+        # a thread may end meanwhile
+        with suppress(OSError):
+            found += map(int, (task / "children").read_text(encoding="ascii").split())
+    return found
+
+
+def has_open(device: str, process: int) -> bool:
+    """Whether the process holds the device."""
+    with suppress(OSError):
+        return any(handle.readlink() == Path(device) for handle in Path(f"/proc/{process}/fd").iterdir())
+    return False
 
 
 class Log(logging.Handler):
@@ -124,14 +150,17 @@ class Viewer:
 
 
 @contextmanager
-def watched(path: str | Path = "/dev/video0", **keys: object) -> Iterator[Viewer]:
+def watched(
+    path: str | Path = "/dev/video0", kind: type[V4l2] = InThread, **keys: object
+) -> Iterator[Viewer]:
     """The camera as the service runs it."""
     viewer = Viewer()
-    settings = V4l2.model_validate({"type": "v4l2", "path": Path(path), **keys})
+    # one colour is the same picture again and again
+    settings = kind.model_validate({"type": "v4l2", "path": Path(path), "frozen_s": None, **keys})
     camera = Camera("usb", settings, Secrets({}), [viewer], viewer)
     camera.start()
     try:
-        wait_for(lambda: bool(viewer.frames), 10)
+        wait_for(lambda: bool(viewer.frames), 10 if kind is InThread else PROCESS_S)
         yield viewer
     finally:
         camera.stop()
@@ -254,8 +283,32 @@ def check_a_camera_that_somebody_has_is_said_and_his_pictures_go_on() -> None:
     with closing(opened()) as source:
         read(source)
         message = refused()
-        assert "is another program using it? `fuser -v /dev/video0`" in message, message
+        assert "/dev/video0 is in use; `fuser -v /dev/video0` names" in message, message
         read(source)
+
+
+def check_a_camera_runs_in_a_process_of_its_own_and_is_busy_for_whoever_comes_second() -> None:
+    with watched(kind=V4l2) as viewer:
+        wait_for(lambda: len(viewer.frames) > 5, 10)
+        assert any(has_open("/dev/video0", child) for child in children()), "its driver is in a child"
+        assert not has_open("/dev/video0", os.getpid())
+        second = Viewer()
+        settings = V4l2.model_validate({"type": "v4l2", "path": Path("/dev/video0")})
+        other = Camera("usb", settings, Secrets({}), [second], second)
+        other.start()
+        try:
+            wait_for(lambda: bool(second.states), PROCESS_S)
+        finally:
+            other.stop()
+            assert other.join(5)
+        state, text = second.states[0]
+        assert state == "busy", second.states
+        assert "/dev/video0 is in use" in text, text
+        assert second.frames == []
+        count = len(viewer.frames)
+        wait_for(lambda: len(viewer.frames) > count + 3, 10)
+        assert {state for state, _ in viewer.states} == {"connected"}, viewer.states
+    assert not any(has_open("/dev/video0", child) for child in children())
 
 
 def check_lost_buffers_make_no_old_picture_new() -> None:

@@ -451,3 +451,44 @@ def test_triggered_frames_come_before_live_ones_and_stations_take_turns(network:
     two.box.wait(1)
     parts.box.wait(1)
     assert order == ["one", "part", "two", "one"]
+
+
+# -- pictures of a source that must lose none
+
+
+def test_a_picture_is_handed_to_whoever_stores_its_result_and_not_settled_here(network: Scripted) -> None:
+    settled: list[str] = []
+    line = Line(network, recorded=True)
+    line.station.offer(replace(frame(1), settled=settled.append))
+    line.box.wait(1)
+    assert settled == []
+
+
+def test_a_picture_that_has_no_published_result_is_settled_once_it_is_judged(network: Scripted) -> None:
+    settled: dict[int, list[str]] = {1: [], 2: [], 3: []}
+    line = Line(network, recorded=True, publish="change")
+    for number, told in settled.items():
+        line.station.offer(replace(frame(number), settled=told.append))
+    line.station.end_recording()
+    assert [one.frame_seq for one in line.box.published] == [1]
+    assert settled == {1: [], 2: ["s"], 3: ["s"]}
+
+
+@pytest.mark.parametrize("publish", ["every", "change", {"every_s": 60.0}])
+def test_a_stop_settles_no_picture_that_was_not_judged(network: Scripted, publish: object) -> None:
+    """Whether its `restarted` is published or not: it is given again."""
+    settled: list[str] = []
+    line = Line(network, recorded=True, publish=publish)
+    network.answer = lambda _: Findings(undefined="nan")
+    line.station.offer(frame(1))
+    line.box.wait(1)
+    network.go.clear()
+    assert network.begun.acquire(timeout=5)
+    for number in (2, 3, 4):
+        line.station.offer(replace(frame(number), settled=settled.append))
+    # one is in the network, the others wait for it
+    assert network.begun.acquire(timeout=5)
+    line.station.stop()
+    network.go.set()
+    assert line.engine.stop(5)
+    assert settled == []
