@@ -10,6 +10,7 @@ from edge_infer.frame import Frame
 from edge_infer.settings import Secrets, Settings
 
 SOURCES = {
+    "basler": "edge_infer.sources.basler:Basler",
     "files": "edge_infer.sources.files:Files",
     "gige": "edge_infer.sources.gige:Gige",
     "gstreamer": "edge_infer.sources.gstreamer:Gstreamer",

@@ -21,12 +21,14 @@ from edge_infer.errors import SourceError, SourceStalledError
 from edge_infer.frame import Frame
 from edge_infer.settings import Secrets
 from edge_infer.sources import Source, SourceSettings
+from edge_infer.sources.basler import Basler
 from edge_infer.sources.files import Files
 from edge_infer.sources.gige import Gige
 from edge_infer.sources.gstreamer import Gstreamer
 from edge_infer.sources.http import Http
 from edge_infer.sources.rtsp import Rtsp
 from edge_infer.sources.synthetic import Synthetic
+from tests.support.basler_camera import EMULATED
 from tests.support.gige_camera import GigeCamera
 from tests.support.http_camera import HttpCamera
 from tests.support.isolated import IsolatedGige, IsolatedRtsp
@@ -44,6 +46,7 @@ LIVE = [
     "http-stream",
     "http-snapshot",
     "gstreamer",
+    "basler",
 ]
 
 
@@ -75,6 +78,7 @@ class Cameras:
             "rtsp-isolated": IsolatedRtsp(type="rtsp", url=self.rtsp.url),
             "gige": Gige.model_validate(gige),
             "gige-isolated": IsolatedGige.model_validate(gige),
+            "basler": Basler(type="basler", serial=f"0815-000{number - 1}", width=64, height=48),
             "gstreamer": Gstreamer(type="gstreamer", pipeline=PIPELINE, width=64, height=48),
             "http-stream": Http(type="http", url=self.http.url("/mjpeg")),
             "http-snapshot": Http(type="http", url=self.http.url("/snapshot"), interval_s=0.1),
@@ -83,7 +87,7 @@ class Cameras:
 
     def open(self, name: str, number: int = 1) -> Source:
         """``number``: of two cameras where one cannot be opened twice."""
-        return self.settings(name, number).open("top", Secrets({}))
+        return self.settings(name, number).open("top", Secrets(EMULATED))
 
 
 @pytest.fixture(scope="module")
