@@ -239,3 +239,30 @@ def test_a_camera_that_comes_and_goes_is_asked_ever_less_often(
     stop(camera)
     # 0.01, 0.02, ... 0.32 s and a fifth less; or six times 0.01
     assert took_s > 0.5 if steady_s else took_s < 0.5
+
+
+def test_a_frame_is_settled_once_it_is_for_every_station_that_saw_it() -> None:
+    class Taking(Ear):
+        def __init__(self) -> None:
+            super().__init__()
+            self.frames: list[Frame] = []
+
+        def offer(self, one: Frame) -> None:
+            self.frames.append(one)
+            super().offer(one)
+
+    settled: list[str] = []
+    one, other = Taking(), Taking()
+    OPENINGS.append(script(replace(frame(1), settled=settled.append)))
+    camera = Camera("top", Scripted(max_age_s=0.05), Secrets({}), [one, other], one)
+    camera.start()
+    other.wait(lambda: other.seen == [1])
+    stop(camera)
+    first, second = one.frames[0].settled, other.frames[0].settled
+    assert first is not None
+    assert second is not None
+    first("one")
+    first("one")
+    assert settled == []
+    second("other")
+    assert len(settled) == 1
