@@ -284,6 +284,7 @@ class Service:
         failures = [
             *self._engines.bugs,
             *(camera.failure for camera in self._cameras.values()),
+            *(barrier.failure for barrier in self._barriers.values()),
             self._outbox.failure,
             self._publisher.failure,
         ]

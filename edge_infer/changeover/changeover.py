@@ -252,6 +252,7 @@ def _remembering(station: Station, setup: Setup) -> Setup:
         and setup.engine is before.engine
         and setup.failed == before.failed
         and setup.reference == before.reference
+        and setup.lens == before.lens
         and setup.identity.external_recipe == before.identity.external_recipe
     )
     return before.told_as(setup.identity) if same else setup

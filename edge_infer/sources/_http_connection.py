@@ -240,6 +240,8 @@ class _Wire:
     def __init__(self, host: str, port: int, tls: ssl.SSLContext | None, until_s: float) -> None:
         self.until_s = until_s
         """Monotonic time."""
+        self._raw: _Borrowed | None = None
+        self._file: io.BufferedReader | None = None
         self._socket = socket.create_connection((host, port), self._left())
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         if tls is not None:
@@ -253,6 +255,14 @@ class _Wire:
 
     def readable(self, wait_s: float) -> bool:
         """Whether a read would give something at once."""
+        if self._file is not None and self._raw is not None:
+            # chunks that came in one packet lie in its buffer, where no poll sees them
+            self._raw.dry = True
+            try:
+                if not self._file.closed and self._file.peek(1):
+                    return True
+            finally:
+                self._raw.dry = False
         if isinstance(self._socket, ssl.SSLSocket) and self._socket.pending():
             return True
         poll = select.poll()
@@ -271,7 +281,9 @@ class _Wire:
 
     def makefile(self, _mode: str) -> io.BufferedReader:
         """As a socket's."""
-        return io.BufferedReader(_Borrowed(self), 65_536)
+        self._raw = _Borrowed(self)
+        self._file = io.BufferedReader(self._raw, 65_536)
+        return self._file
 
     def close(self) -> None:
         """http.client lets go of a connection while its answer is still read; see `end`."""
@@ -292,11 +304,13 @@ class _Borrowed(io.RawIOBase):
 
     def __init__(self, wire: _Wire) -> None:
         self._wire = wire
+        self.dry = False
+        """Give nothing, for who wants to know what was read ahead."""
 
     def readable(self) -> bool:
         """See io.RawIOBase."""
         return True
 
-    def readinto(self, buffer: WriteableBuffer) -> int:
+    def readinto(self, buffer: WriteableBuffer) -> int | None:
         """See io.RawIOBase."""
-        return self._wire.read_into(buffer)
+        return None if self.dry else self._wire.read_into(buffer)

@@ -22,6 +22,7 @@ from edge_infer.frame import Frame, PartTrigger
 from edge_infer.sources._inotify import Closings
 from edge_infer.sources._judged import Journal, Version, move
 from edge_infer.sources._recording import PICTURES, natural
+from edge_infer.sources._watched_folder import prepare, vanished
 
 if TYPE_CHECKING:
     from edge_infer.sources.files import Files
@@ -140,7 +141,7 @@ class Watched:
         except SourceError as error:
             self._fail(error)
         except OSError as error:
-            self._fail(self._gone(error))
+            self._fail(vanished(self._settings, self._camera, error))
         except Exception as error:  # a bug: the reader must hear of it instead of waiting for ever
             log.exception("camera %s: a bug in its watched folder", self._camera)
             self._fail(SourceError(f"camera {self._camera}: a bug: {type(error).__name__}: {error}"))
@@ -157,7 +158,7 @@ class Watched:
 
     def _watch(self) -> None:
         folder = self._settings.path
-        self._prepare()
+        prepare(self._settings, self._camera)
         closings: Closings | None = None
         try:
             # before the first look: what is closed in between is heard of
@@ -210,39 +211,6 @@ class Watched:
         poll.poll(max(0.0, wait_s) * 1000)
         with suppress(BlockingIOError):
             os.read(self._wake_read, 65_536)
-
-    def _prepare(self) -> None:
-        folder = self._settings.path
-        targets = {one for one in (self._settings.done, self._settings.failed) if one is not None}
-        if not folder.is_dir():
-            there = "is not a folder" if folder.exists() else "is not there"
-            raise SourceError(
-                f"camera {self._camera}: {folder} {there}", hint="make the folder, or mount what it lies on"
-            )
-        if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
-            raise SourceError(
-                f"camera {self._camera}: may not read and write in {folder}",
-                hint="it keeps there what was judged; give the service's user the right to",
-            )
-        for target in targets:
-            try:
-                target.mkdir(exist_ok=True)
-            except OSError as error:
-                raise SourceError(
-                    f"camera {self._camera}: cannot make {target}: {error.strerror}",
-                    hint="may this user write there?",
-                ) from error
-            if target.stat().st_dev != folder.stat().st_dev:
-                raise SourceError(
-                    f"camera {self._camera}: {target} lies on another file system than {folder}",
-                    hint="a picture is moved at once or not at all; name a folder beside the pictures",
-                )
-
-    def _gone(self, error: OSError) -> SourceError:
-        return SourceError(
-            f"camera {self._camera}: {self._settings.path} is gone: {error.strerror or error}",
-            hint="is it mounted, was it renamed?",
-        )
 
     # -- what is there
 

@@ -82,6 +82,8 @@ class _Device:
 
         self._camera = camera
         self._path = settings.path
+        self._is_monotonic = False
+        """The driver's clock is ours."""
         with _open_node(camera, self._path) as (node, identity):
             if _v4l2_node.has_an_owner(node):
                 raise _in_use(camera, self._path)
@@ -127,7 +129,9 @@ class _Device:
         import cv2
 
         taken_s = float(self._capture.get(cv2.CAP_PROP_POS_MSEC)) / 1000
-        return taken_s if now_s - 60 < taken_s <= now_s else now_s
+        # told by a new frame, and for good: one that lay there for minutes must not pass for new
+        self._is_monotonic |= now_s - 60 < taken_s <= now_s
+        return min(taken_s, now_s) if self._is_monotonic else now_s
 
     def _set_up(self, settings: V4l2, wanted: tuple[int, int] | None, identity: _v4l2_node.Identity) -> None:
         import cv2

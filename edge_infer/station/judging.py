@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
+from edge_infer import clock
 from edge_infer.decoders.anomaly import at_threshold
 from edge_infer.errors import EdgeInferError
 from edge_infer.frame import Frame
@@ -12,6 +14,23 @@ from edge_infer.network import Inference, Network
 from edge_infer.rules.decision import Judge, Verdict
 from edge_infer.station.inspection import Unusable
 from edge_infer.station.setup import Setup
+
+
+def age_s(frame: Frame, *, recorded: bool) -> float:
+    """Seconds since it was taken, or read from a recording."""
+    if recorded:
+        # by the wall clock, which may be set back
+        return max(0.0, (clock.now() - frame.captured_at).total_seconds())
+    return time.monotonic() - frame.time_s
+
+
+def distrust(frame: Frame, max_age_s: float | None) -> Unusable | None:
+    """Why the frame must not be judged, whatever it shows; ``max_age_s``: None of a recording."""
+    if frame.damaged is not None:
+        return Unusable("damaged", frame.damaged)
+    if max_age_s is not None and (old_s := age_s(frame, recorded=False)) > max_age_s:
+        return Unusable("stale", f"the frame is {old_s:.1f} s old, the camera allows {max_age_s:g} s")
+    return None
 
 
 def glance(frame: Frame, setup: Setup) -> Glance | None:

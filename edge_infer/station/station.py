@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -14,14 +14,16 @@ from edge_infer import clock
 from edge_infer.engine import Engine, Work
 from edge_infer.frame import Frame, PartTrigger
 from edge_infer.network import Inference, Network
-from edge_infer.result import Result, new_result_id
+from edge_infer.result import new_result_id
+from edge_infer.station.answers import Answers
 from edge_infer.station.delivery import Delivery
 from edge_infer.station.identity import Identity
 from edge_infer.station.inspection import Inspection, Known, Unusable
-from edge_infer.station.judging import decide, glance, look, unhealthy
+from edge_infer.station.judging import age_s, decide, distrust, glance, look, unhealthy
 from edge_infer.station.meter import Meter
 from edge_infer.station.settings import StationSettings
 from edge_infer.station.setup import Setup
+from edge_infer.station.standing import Standing
 from edge_infer.triggers import PartTriggerSettings
 
 log = logging.getLogger(__name__)
@@ -30,10 +32,6 @@ QUEUE = 8
 """Inspections that may wait for the network; on a live station a part beyond them is told `overload`."""
 WAITING = 64
 """Parts that may wait for their frame (``delay_ms``)."""
-ANSWERS = 64
-"""Parts whose answer is kept for those who ask again."""
-STANDING_S = 1.0
-"""How often a trouble that lasts is said again."""
 
 
 class Station:
@@ -71,15 +69,12 @@ class Station:
         """A recording's frames that no request was free for yet."""
         self._open: deque[Inspection] = deque()
         """Not answered yet, in the order of their answers."""
-        self._answers: OrderedDict[str, tuple[float, Result]] = OrderedDict()
-        """By part: until when it may ask again (monotonic), what it was told."""
+        self._answers = Answers()
         self._lost: Unusable | None = None
         """Why no frame comes; told once, then only to parts that ask."""
         self._ended: Unusable | None = None
         """The recording is over: told only to parts that ask."""
-        self._standing: Result | None = None
-        """The trouble's own result, as long as nothing came after it."""
-        self._standing_s = 0.0
+        self._standing = Standing()
         self._time_s = 0.0
         """Of the newest frame that was answered."""
         self._stopping = False
@@ -117,7 +112,7 @@ class Station:
             if self._stopping:
                 return
             self._setup = setup
-            self._standing = None
+            self._standing.over()
             if setup.failed is not None:
                 self._newest = None
             # what lasts is told anew: the standing decision must say by what
@@ -139,6 +134,8 @@ class Station:
                 self._settle(frame)
             elif self._setup.failed is None:
                 self._offer_newest(frame)
+            else:
+                self._settle(frame)
             waiting = [*self._open, *self._ahead]
             engines = {self._setup.engine, *(one.setup.engine for one in waiting if not one.taken)}
         # not inside the lock: an engine asks for work while it holds its own
@@ -164,7 +161,9 @@ class Station:
     def recovered(self) -> None:
         """The camera is back; it need not have given a frame yet."""
         with self._changed:
-            self._lost = self._standing = None
+            self._lost = None
+            if self._trouble is None:
+                self._standing.over()
 
     def ask(self, trigger: PartTrigger) -> None:
         """A part asks from outside (MQTT); answered once by the first frame at or after it."""
@@ -193,9 +192,8 @@ class Station:
             for inspection in self._open:
                 if inspection.trigger is not None and inspection.trigger.part_id == part_id:
                     return Known(inspection.trigger.job_id, None)
-            until_s, result = self._answers.get(part_id, (float("-inf"), None))
-            recent = time.monotonic() <= until_s
-            return Known(result.job_id, result) if result is not None and recent else None
+            result = self._answers.of(part_id)
+            return None if result is None else Known(result.job_id, result)
 
     def end_recording(self, broken_off: str | None = None) -> None:
         """No more frames come: wait until what was read is answered, or `stop`. ``broken_off``: why."""
@@ -251,7 +249,8 @@ class Station:
         try:
             # looked at in any case: later frames wait for what it finds
             unwell = unhealthy(inspection.glance)
-            outcome = self._unusable(frame) or unwell or look(frame, inspection.setup, network)
+            distrusted = distrust(frame, None if self._recorded else self._max_age_s)
+            outcome = distrusted or unwell or look(frame, inspection.setup, network)
         except Exception as error:  # a bug in one inspection is not the end of the line
             log.exception("station %s: frame %d failed", self.name, frame.seq)
             outcome = Unusable("backend_failed", f"a bug in edge-infer: {type(error).__name__}: {error}")
@@ -261,7 +260,7 @@ class Station:
                 if inspection.due_s is not None and time.monotonic() > inspection.due_s:
                     outcome = Unusable("deadline", "time was up before the network answered")
                 inspection.outcome = outcome
-                inspection.age_ms = self._age_s(frame) * 1000
+                inspection.age_ms = age_s(frame, recorded=self._recorded) * 1000
                 self._flush()
 
     # -- the clock's and the service's side
@@ -280,9 +279,8 @@ class Station:
                 inspection.outcome = Unusable("deadline", f"time was up before {what}")
             if late:
                 self._flush()
-            if self._standing is not None and now_s - self._standing_s >= STANDING_S:
-                self._standing_s = now_s
-                self._delivery.decide(self._standing.model_copy(update={"creation_time": clock.now()}))
+            if (again := self._standing.due(now_s)) is not None:
+                self._delivery.decide(again)
 
     def stop(self) -> None:
         """Answer what is open; take nothing more."""
@@ -318,7 +316,8 @@ class Station:
     def _offer_to_parts(self, frame: Frame, parts: PartTriggerSettings) -> None:
         for trigger in frame.triggers if parts.from_camera else ():
             if self._recorded:
-                self._ask(trigger)
+                # its own picture: settled once the answer is stored, also where nobody can judge it
+                self._ask(trigger, None if parts.delay_ms else frame)
                 continue
             stored = replace(trigger, job_id=trigger.job_id or new_result_id())
             self._delivery.accept(self.name, stored)
@@ -339,11 +338,11 @@ class Station:
         if frame.settled is not None:
             frame.settled(self.name)
 
-    def _ask(self, trigger: PartTrigger) -> bool:
-        """True where it now waits for its frame."""
+    def _ask(self, trigger: PartTrigger, came_with: Frame | None = None) -> bool:
+        """True where it now waits for its frame. ``came_with``: a picture that is the part's own."""
         inspection = Inspection(self._setup, trigger, due_s=self._due(trigger.time_s))
         if (why := self._trouble or self._ended) is not None:
-            inspection.outcome = why
+            inspection.outcome, inspection.frame = why, came_with
         elif self._stopping:
             inspection.outcome = Unusable("restarted", "the service is stopping")
         elif not self._recorded and (self._in_network() >= QUEUE or len(self._open) >= WAITING):
@@ -375,21 +374,6 @@ class Station:
     def _due(self, start_s: float) -> float | None:
         return None if self._recorded else start_s + self._setup.settings.answer_within_s
 
-    def _unusable(self, frame: Frame) -> Unusable | None:
-        if frame.damaged is not None:
-            return Unusable("damaged", frame.damaged)
-        if not self._recorded and (age_s := self._age_s(frame)) > self._max_age_s:
-            return Unusable(
-                "stale", f"the frame is {age_s:.1f} s old, the camera allows {self._max_age_s:g} s"
-            )
-        return None
-
-    def _age_s(self, frame: Frame) -> float:
-        if self._recorded:
-            # by the wall clock, which may be set back
-            return max(0.0, (clock.now() - frame.captured_at).total_seconds())
-        return time.monotonic() - frame.time_s
-
     def _flush(self) -> None:
         while self._open and self._open[0].outcome is not None:
             self._publish(self._open.popleft())
@@ -401,8 +385,7 @@ class Station:
         result = inspection.result(verdict, clock.now(), synced=clock.synced())
         if inspection.frame is not None:
             self._time_s = inspection.frame.time_s
-        lasting = asked is None and inspection.outcome is self._trouble
-        self._standing, self._standing_s = (result, time.monotonic()) if lasting else (None, 0.0)
+        self._standing.decided(result, lasts=asked is None and inspection.outcome is self._trouble)
         self.meter.count(result)
         self._delivery.decide(result)
         if asked is not None or memory.policy.wants(verdict.decision, self._time_s):
@@ -414,7 +397,4 @@ class Station:
             self._delivery.line_stop(self.name, verdict.decision)
         if asked is not None and asked.part_id is not None:
             until_s = asked.time_s + inspection.setup.settings.answer_within_s
-            self._answers[asked.part_id] = (until_s, result)
-            self._answers.move_to_end(asked.part_id)
-            if len(self._answers) > ANSWERS:
-                self._answers.popitem(last=False)
+            self._answers.keep(asked.part_id, result, until_s)

@@ -31,6 +31,9 @@ class Station(Protocol):
 class Listener(Protocol):
     """Hears parts until stopped."""
 
+    failure: Exception | None
+    """A bug that ended it: no part is heard any more."""
+
     def stop(self, timeout_s: float) -> bool:
         """False where it did not end in time."""
 

@@ -60,6 +60,8 @@ class _Line:
         self._count = 0
         self._seen = 0
         """The kernel's own count of this line's edges, since it was opened."""
+        self.failure: Exception | None = None
+        """See Listener."""
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"gpio-{name}", daemon=True)
         self._thread.start()
@@ -71,6 +73,13 @@ class _Line:
         return not self._thread.is_alive()
 
     def _run(self) -> None:
+        try:
+            self._keep_hearing()
+        except Exception as error:
+            log.exception("%s: a bug ended its thread", self._label)
+            self.failure = error
+
+    def _keep_hearing(self) -> None:
         wait_s = FIRST_WAIT_S
         while not self._stopping.is_set():
             try:

@@ -129,7 +129,7 @@ def play(monkeypatch: pytest.MonkeyPatch, fps: float) -> list[tuple[object, ...]
 
 def test_c03_the_way_to_a_camera_is_named_never_any(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = play(monkeypatch, 30.0)
-    V4l2(type="v4l2", path=Path("/dev/null")).open("usb", Secrets({})).close()
+    V4l2(type="v4l2", path=Path("/dev/null")).connect("usb", Secrets({})).close()
     assert asked == [("/dev/null", cv2.CAP_V4L2)]
 
 

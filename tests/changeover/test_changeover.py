@@ -518,3 +518,27 @@ def test_a_reload_takes_up_what_was_commissioned_meanwhile(rig: Rig, state: Path
     assert rig.stations["cap"].setup.reference is not None
     # the others remember what they did
     assert rig.stations["film"].setup.health is before.health
+
+
+def test_a_reload_takes_up_a_lens_that_was_calibrated_again(rig: Rig) -> None:
+    path = rig.path.with_name("lens.yaml")
+
+    def calibrate(k1: float) -> None:
+        path.write_text(
+            "image_width: 200\nimage_height: 100\ncamera_matrix: [100, 0, 100, 0, 100, 50, 0, 0, 1]\n"
+            f"distortion_coefficients: [{k1}, 0, 0, 0]\n"
+        )
+
+    calibrate(-0.1)
+    data = site_data()
+    data["stations"]["cap"]["undistort"] = "lens.yaml"
+    edit(rig, stations=data["stations"])
+    rig.changeover.reload(by=BY)
+    first = rig.stations["cap"].setup
+    rig.changeover.reload(by=BY)
+    assert rig.stations["cap"].setup.memory is first.memory
+    calibrate(-0.2)
+    rig.changeover.reload(by=BY)
+    lens = rig.stations["cap"].setup.lens
+    assert lens is not None
+    assert lens.coefficients[0] == -0.2

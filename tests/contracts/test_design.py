@@ -154,6 +154,7 @@ def test_the_topics_are_those_that_subscribers_were_promised() -> None:
         "status": ("status", "yes", "state"),
         "info": ("info", "yes", "state"),
         "stats": ("stats", "no", "state"),
+        "camera": ("camera/{camera}", "yes", "state"),
         "image": ("{station}/image/{kind}", "no", "state"),
         "reply": (None, "no", "state"),
     }

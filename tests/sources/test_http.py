@@ -97,6 +97,14 @@ def lost(source: Source, within_s: float) -> str:
 # -- frames
 
 
+@pytest.mark.parametrize("size", [300, 1000])
+def test_a_picture_in_many_chunks_does_not_wait_for_the_next_one(size: int) -> None:
+    with HttpCamera(Manner(chunked=size), fps=2) as camera, opened(camera.url()) as source:
+        for _ in range(3):
+            frame, stamp = read(source)
+            assert frame.time_s - stamp.time_s < 0.25
+
+
 @pytest.mark.parametrize("manner", MANNERS.values(), ids=MANNERS)
 def test_frames_come_whole_in_order_once_and_fresh_however_the_stream_is_written(manner: Manner) -> None:
     with HttpCamera(manner, fps=40) as camera, opened(camera.url()) as source:

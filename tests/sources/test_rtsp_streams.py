@@ -182,6 +182,16 @@ def test_a_camera_that_does_not_prove_who_it_is_gets_no_password(pki: Pki, name:
         pass
 
 
+def test_a_certificate_of_another_host_is_not_believed(pki: Pki) -> None:
+    access = {"user": "u", "password": Secret(env="CAM")}
+    with (
+        encrypted(pki, "server") as camera,
+        pytest.raises(SourceError, match="does not prove who it is"),
+        opened(camera.url.replace("127.0.0.1", "localhost"), ca=Path(pki.path("ca.crt")), **access),
+    ):
+        pass
+
+
 @pytest.mark.parametrize(
     ("keys", "text"),
     [

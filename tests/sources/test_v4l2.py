@@ -7,7 +7,8 @@ import logging
 import os
 import stat
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -264,3 +265,29 @@ def test_a_camera_that_gives_no_more_is_lost_though_it_says_it_is_open(
         assert camera.isOpened()
         with pytest.raises(SourceError, match="/dev/video0 was unplugged; is its cable in"):
             source.read(2.0)
+
+
+def test_a_frame_that_lay_in_the_driver_for_minutes_is_not_taken_for_new(
+    played: tuple[PlayedCamera, list[int]],
+) -> None:
+    camera, _ = played
+    with closing(V4l2(type="v4l2", path=Path("/dev/video0")).connect("usb", Secrets({}))) as device:
+        for age_s in (0.01, 90.0):
+            taken_s = time.monotonic() - age_s
+            camera.mode[cv2.CAP_PROP_POS_MSEC] = taken_s * 1000
+            capture = device.capture()
+            assert capture is not None
+            assert capture.time_s == pytest.approx(taken_s, abs=1e-3)
+
+
+@pytest.mark.parametrize("clock", [lambda: 0.0, time.time])
+def test_a_driver_with_another_clock_has_its_frames_dated_by_their_arrival(
+    played: tuple[PlayedCamera, list[int]], clock: Callable[[], float]
+) -> None:
+    camera, _ = played
+    with closing(V4l2(type="v4l2", path=Path("/dev/video0")).connect("usb", Secrets({}))) as device:
+        camera.mode[cv2.CAP_PROP_POS_MSEC] = clock() * 1000
+        before_s = time.monotonic()
+        capture = device.capture()
+        assert capture is not None
+        assert before_s <= capture.time_s <= time.monotonic()

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from edge_infer.engine import Engine
 from edge_infer.findings import Findings
-from edge_infer.frame import PartTrigger
+from edge_infer.frame import Frame, PartTrigger
 from edge_infer.network import Inference, Network
 from edge_infer.result import Decision, Device, Identifier, Origin, Result
 from edge_infer.station import StationSettings
@@ -55,15 +55,18 @@ class Box:
 
     def __init__(self) -> None:
         self.published: list[Result] = []
+        self.frames: list[Frame | None] = []
+        """What each was made from."""
         self.decided: list[Decision] = []
         self.stops: list[Decision] = []
         self.accepted: list[PartTrigger] = []
         self.unused: list[str] = []
         self._changed = threading.Condition()
 
-    def publish(self, result: Result, _frame: object, _findings: object, _settings: object) -> None:
+    def publish(self, result: Result, frame: Frame | None, _findings: object, _settings: object) -> None:
         with self._changed:
             self.published.append(result)
+            self.frames.append(frame)
             self._changed.notify_all()
 
     def decide(self, result: Result) -> None:

@@ -197,3 +197,22 @@ def test_a_chip_that_is_not_there_is_named_with_a_remedy(listen: Callable[..., L
 def test_what_is_no_input_is_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         Gpio.model_validate({"type": "gpio", "line": 17, **wrong})
+
+
+def test_a_bug_that_ends_the_thread_is_kept_for_the_service(
+    chip: Chip, listen: Callable[[Ear], Listener], caplog: pytest.LogCaptureFixture
+) -> None:
+    class Deaf(Ear):
+        def accept(self, trigger: PartTrigger) -> None:
+            super().accept(trigger)
+            raise RuntimeError("a bug")
+
+    ear = Deaf()
+    line = listen(ear)
+    ear.wait(lambda: bool(ear.states))
+    assert line.failure is None
+    chip.pulse()
+    ear.wait(lambda: bool(ear.parts))
+    assert line.stop(2)
+    assert str(line.failure) == "a bug"
+    assert "a bug ended its thread" in caplog.text
