@@ -224,6 +224,19 @@ def test_a_wrong_configuration_is_exit_78(grab: Grab, tmp_path: Path) -> None:
     assert f"{site}:7:" in err
 
 
+def test_an_empty_watched_folder_says_what_it_waits_for(
+    grab: Grab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "in").mkdir()
+    monkeypatch.setattr(grab_module, "FRAME_S", 0.3)
+    site = write_site(tmp_path, "{type: files, path: in, watch: true}", trigger="camera")
+    assert grab(site, "cap") == (
+        1,
+        "",
+        "camera top gave no frame within 0.3 s; put a picture into its folder meanwhile\n",
+    )
+
+
 @pytest.fixture
 def industrial() -> Iterator[GigeCamera]:
     with GigeCamera("127.0.0.3", "T3") as camera:
