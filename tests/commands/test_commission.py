@@ -91,7 +91,7 @@ def test_a_dark_picture_is_stored_with_a_warning(tmp_path: Path) -> None:
 def test_a_sharp_picture_full_of_texture_is_not_called_blurred(shared: Path, tmp_path: Path) -> None:
     (tmp_path / "tape").mkdir()
     values = np.random.default_rng(1)
-    photo = cv2.imread(str(shared / "photos/pets.jpg"))
+    photo = cv2.imread(str(shared / "assets/photos/pets.jpg"))
     assert photo is not None
     for number in range(6):
         noisy = np.clip(photo + values.normal(0, 2, photo.shape), 0, 255).astype(np.uint8)
