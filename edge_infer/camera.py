@@ -154,10 +154,11 @@ class Camera:
         while not self._stopping.is_set():
             try:
                 frame = source.read(READ_S)
-            except SourceStalledError as error:
+            except SourceStalledError:
                 silent_s = time.monotonic() - last_s
                 if not self.settings.waits and silent_s > self.settings.max_age_s + STALL_S:
-                    self._change("stalled", str(error))
+                    # not the source's words: a sign of life without a picture ends its silence, not ours
+                    self._change("stalled", f"camera {self.name}: no frame for {silent_s:.1f} s")
                 self._tell()
                 continue
             if frame is None:

@@ -132,6 +132,16 @@ def test_a_stalled_camera_is_told_and_read_on() -> None:
     stop(camera)
 
 
+def test_a_stall_tells_how_long_no_frame_came_also_where_the_camera_gave_signs_of_life() -> None:
+    ear = Ear()
+    stalls = [SourceStalledError("camera top: no frame for 0.0 s")] * 100
+    camera = start(ear, script(frame(1), *stalls))
+    ear.wait(lambda: "stalled" in ear.states)
+    stop(camera)
+    text = next(one.text for one in ear.told if one.state == "stalled")
+    assert float(text.removeprefix("camera top: no frame for ").removesuffix(" s")) > 0
+
+
 def test_a_bug_in_a_source_is_a_lost_camera_not_the_end_of_its_thread(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
@@ -168,6 +169,19 @@ def test_a_part_that_asks_is_photographed_for_itself_also_after_a_loss(
     assert all(one["capturedAt"] > one["trigger"]["receivedAt"] for one in asked)
     frames = [one["frameSeq"] for one in asked[:5]]
     assert frames == sorted(set(frames)), "each has a picture of its own"
+
+
+def test_a_part_that_asks_is_answered_from_a_camera_that_runs_freely(
+    tmp_path: Path, mosquitto: Mosquitto
+) -> None:
+    stations = {"cap": {"rules": [NO_BOTTLE], "trigger": {"type": "mqtt"}}}
+    with GigeCamera("127.0.0.3", "T3"), service(tmp_path, mosquitto, {}, stations) as heard:
+        heard.wait(connected(1), "/event")
+        for part in range(1, 3):
+            ask(mosquitto, f'{{"partId": "A-{part}"}}')
+            heard.wait(become(*["OK"] * part), "cap/result")
+    lines = (tmp_path / "state" / "audit" / "parts.jsonl").read_text().splitlines()
+    assert [json.loads(line)["status"] for line in lines] == ["ok", "ok"]
 
 
 def test_each_part_on_the_cameras_line_has_one_result_and_a_lost_picture_is_damaged(

@@ -135,9 +135,8 @@ def _one_frame(camera: SourceSettings, station: StationSettings) -> tuple[Frame,
     finally:
         source.close()
     if frame is None:
-        raise SourceError(
-            f"camera {station.camera} gave no frame within {FRAME_S:g} s", hint="does it wait for a trigger?"
-        )
+        hint = "put a picture into its folder meanwhile" if camera.recorded else "does it wait for a trigger?"
+        raise SourceError(f"camera {station.camera} gave no frame within {FRAME_S:g} s", hint=hint)
     return frame, doubt
 
 

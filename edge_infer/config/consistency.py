@@ -55,9 +55,8 @@ def _check_trigger(pieces: Pieces, name: str, station: StationSettings, camera: 
         pieces.wrong((*at, "type"), f"{text}; use mqtt, or let the camera run freely")
     elif parts is not None and from_camera and camera.waits and parts.delay_ms:
         text = f"the camera {station.camera} takes one picture a part, at once: there is none for later"
-        pieces.wrong(
-            (*at, "delay_ms"), f"{text}; set the delay in the camera, features: {{TriggerDelay: ...}}"
-        )
+        place = "in the camera, features: {TriggerDelay: ...}" if not camera.recorded else "where it is taken"
+        pieces.wrong((*at, "delay_ms"), f"{text}; set the delay {place}")
 
 
 def check_against_card(

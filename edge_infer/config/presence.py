@@ -38,6 +38,11 @@ def check_files(pieces: Pieces) -> None:
     for name, camera in pieces.cameras.items():
         if isinstance(camera, Files):
             _check_pictures(pieces, name, camera)
+        ca: Path | None = getattr(camera, "ca", None)
+        if ca is not None and not _is_there(ca):
+            # only this camera's stations suffer, so the others may start
+            pieces.warn(("cameras", name, "ca"), f"there is no file {ca}, or this user may not look for it")
+    _check_watched_once(pieces)
     for place, station in pieces.judged():
         at_lens = place.of(("undistort",))
         if station.undistort is not None and at_lens is not None:
@@ -58,6 +63,27 @@ def check_files(pieces: Pieces) -> None:
         except PermissionError:
             # the service may be another user than the one who checks
             pieces.warn(at, f"this user may not look for {path}")
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except PermissionError:
+        return False
+
+
+def _check_watched_once(pieces: Pieces) -> None:
+    watched: dict[Path, str] = {}
+    for name, camera in pieces.cameras.items():
+        if not isinstance(camera, Files) or not camera.watch:
+            continue
+        other = watched.setdefault(camera.path.resolve(), name)
+        if other != name:
+            pieces.wrong(
+                ("cameras", name, "path"),
+                f"the camera {other} watches this folder already, and each picture would be taken by only "
+                "one of them; let all stations that see it name one camera",
+            )
 
 
 def _check_pictures(pieces: Pieces, name: str, camera: Files) -> None:

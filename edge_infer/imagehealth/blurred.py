@@ -28,7 +28,9 @@ def learn(sights: Sequence[Sight], structure: Structure | None) -> Measured:
         return nothing_fixed()
     measured = Measured.of([sharpness(sight, structure) for sight in sights])
     if measured.lowest < _LEAST:
-        return measured.untold(f"its edges are too weak: {measured.lowest:.1f}, wanted is {_LEAST:g}")
+        # a picture full of fine texture, however sharp, has no edges that stand out either
+        text = f"its edges hardly stand out from its texture: {measured.lowest:.1f}, wanted is {_LEAST:g}"
+        return measured.untold(text)
     return measured.with_limit(measured.lowest * _SHARE)
 
 

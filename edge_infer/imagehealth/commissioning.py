@@ -55,7 +55,7 @@ def doubts(reference: Reference) -> list[str]:
             f"{measured['bright'].median:.0%} of the picture is saturated: less exposure, less light?"
         )
     if reference.fixed is not None and measured["blurred"].limit is None:
-        found.append(f"the picture is blurred: {measured['blurred'].untold_because}")
+        found.append(f"blur will not be found; is the picture sharp? {measured['blurred'].untold_because}")
     return found
 
 

@@ -88,6 +88,20 @@ def test_a_dark_picture_is_stored_with_a_warning(tmp_path: Path) -> None:
     assert "nothing in the picture stays where it is while parts pass" in done.stdout
 
 
+def test_a_sharp_picture_full_of_texture_is_not_called_blurred(shared: Path, tmp_path: Path) -> None:
+    (tmp_path / "tape").mkdir()
+    values = np.random.default_rng(1)
+    photo = cv2.imread(str(shared / "assets/photos/pets.jpg"))
+    assert photo is not None
+    for number in range(6):
+        noisy = np.clip(photo + values.normal(0, 2, photo.shape), 0, 255).astype(np.uint8)
+        assert cv2.imwrite(str(tmp_path / f"tape/{number}.png"), noisy)
+    done = commission(write_site(tmp_path, {"type": "files", "path": "tape"}))
+    assert done.returncode == 0
+    assert "picture is blurred" not in done.stderr
+    assert "cap: warning: blur will not be found; is the picture sharp? its edges hardly stand" in done.stderr
+
+
 def test_what_cannot_be_commissioned_is_one_line_and_the_old_reference_stays(tmp_path: Path) -> None:
     (tmp_path / "tape").mkdir()
     assert cv2.imwrite(str(tmp_path / "tape/1.png"), np.zeros((12, 16, 3), np.uint8))

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from edge_infer.picture import read
 from edge_infer.settings import Secrets
 from edge_infer.sources.files import Files
 from tests.support import networks
+from tests.support.gige_camera import GigeCamera
 from tests.support.rtsp_camera import RtspCamera, read_stamp
 
 Grab = Callable[..., tuple[int, str, str]]
@@ -221,6 +222,33 @@ def test_a_wrong_configuration_is_exit_78(grab: Grab, tmp_path: Path) -> None:
     code, out, err = grab(site, "cap")
     assert (code, out) == (78, "")
     assert f"{site}:7:" in err
+
+
+def test_an_empty_watched_folder_says_what_it_waits_for(
+    grab: Grab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "in").mkdir()
+    monkeypatch.setattr(grab_module, "FRAME_S", 0.3)
+    site = write_site(tmp_path, "{type: files, path: in, watch: true}", trigger="camera")
+    assert grab(site, "cap") == (
+        1,
+        "",
+        "camera top gave no frame within 0.3 s; put a picture into its folder meanwhile\n",
+    )
+
+
+@pytest.fixture
+def industrial() -> Iterator[GigeCamera]:
+    with GigeCamera("127.0.0.3", "T3") as camera:
+        yield camera
+
+
+def test_a_frame_of_an_industrial_camera_that_runs_freely(
+    industrial: GigeCamera, grab: Grab, tmp_path: Path
+) -> None:
+    code, out, err = grab(write_site(tmp_path, f"{{type: gige, address: {industrial.address}}}"), "cap")
+    assert (code, err) == (0, "")
+    assert out.startswith("cap.png: 512x512")
 
 
 @pytest.mark.usefixtures("picture")

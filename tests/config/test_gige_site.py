@@ -104,3 +104,19 @@ def test_a_trigger_that_the_camera_cannot_give_is_refused(
     tmp_path: Path, camera: str, trigger: str, text: str
 ) -> None:
     assert told(tmp_path, f"address: 10.0.0.5{camera}", trigger) == [f"stations.cap.trigger.{text}"]
+
+
+def test_a_watched_folder_has_no_feature_for_a_delay(tmp_path: Path) -> None:
+    write_model(tmp_path / "m")
+    path = tmp_path / "site.yaml"
+    path.write_text(
+        f"{HEAD}cameras: {{top: {{type: files, path: in, watch: true}}}}\n"
+        f"stations: {{cap: {{camera: top, model: m, trigger: {{type: camera, delay_ms: 5}}, {RULES}}}}}\n"
+    )
+    with pytest.raises(ConfigError) as refused:
+        load_site(path)
+    (mistake,) = refused.value.mistakes
+    assert mistake.message == (
+        "the camera top takes one picture a part, at once: there is none for later; "
+        "set the delay where it is taken"
+    )

@@ -339,3 +339,26 @@ def test_checking_loads_no_runtime_no_video_library_and_no_broker_client(tmp_pat
         [sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=False, timeout=60
     )
     assert (done.stdout.strip(), done.stderr) == ("4", "")
+
+
+def test_a_folder_is_watched_by_one_camera_only(tmp_path: Path) -> None:
+    box = "{type: files, path: in, watch: true}"
+    (mistake,) = told(
+        tmp_path, ("cameras:\n", f"cameras:\n  box: {box}\n  box2: {box.replace('in,', './in,')}\n")
+    )
+    assert mistake.key == "cameras.box2.path"
+    assert mistake.message == (
+        "the camera box watches this folder already, and each picture would be taken by only one of them; "
+        "let all stations that see it name one camera"
+    )
+
+
+def test_a_cameras_certificate_that_is_not_there_is_a_warning(tmp_path: Path) -> None:
+    web = "{type: http, url: 'https://10.0.0.9/x', ca: nix.pem}"
+    warned = {
+        one.key: one.message for one in site(tmp_path, ("cameras:\n", f"cameras:\n  web: {web}\n")).warnings
+    }
+    assert (
+        warned["cameras.web.ca"]
+        == f"there is no file {tmp_path / 'nix.pem'}, or this user may not look for it"
+    )

@@ -211,6 +211,14 @@ def test_a_software_trigger_waits_until_it_is_due() -> None:
         assert read(source)[1].time_s >= due_s
 
 
+@pytest.mark.usefixtures("camera")
+def test_asking_a_camera_that_runs_freely_changes_nothing() -> None:
+    with opened() as source:
+        assert isinstance(source, OnDemand)
+        source.fire(time.monotonic())
+        read(source)
+
+
 def test_each_picture_of_a_cameras_line_is_a_part() -> None:
     with (
         GigeCamera(OTHER, "T2", "--line") as line,
