@@ -145,14 +145,15 @@ def test_a_broker_that_hangs_stops_neither_putting_nor_stopping(mosquitto: Mosqu
         began = time.monotonic()
         one.put(result())
         slowest = max(slowest, time.monotonic() - began)
-    assert slowest < 0.1
+    # a broker that hangs would hold it up for seconds; a busy machine for tenths of one
+    assert slowest < 1
     assert one.outbox.flush(5)
     # the watchdog sees that nothing is acknowledged, the next connection gets no CONNACK
     one.wait(lambda: "acknowledges nothing" in str(one.publisher.stats.trouble), "noticed")
     one.wait(lambda: "says nothing" in str(one.publisher.stats.trouble), "noticed again")
     began = time.monotonic()
     one.close(1.0)
-    assert time.monotonic() - began < 1.5
+    assert time.monotonic() - began < 3
     mosquitto.thaw()
     with device(mosquitto, tmp_path / "outbox") as again, subscribed(mosquitto, f"{PREFIX}/#"):
         again.delivered()
