@@ -58,7 +58,7 @@ def test_a_camera_that_runs_freely_gives_its_newest_picture() -> None:
         assert first.pixels.shape == (240, 320, 3)
         time.sleep(1.0)
         frame = read(source)
-        assert time.monotonic() - frame.time_s < 0.1
+        assert time.monotonic() - frame.time_s < 0.4
         assert frame.seq - first.seq > 30
         assert frame.damaged is None
 
@@ -130,7 +130,7 @@ def test_a_picture_is_taken_when_it_is_due() -> None:
         due_s = time.monotonic() + 0.4
         fire(source, due_s)
         frame = read(source)
-    assert 0 <= frame.time_s - due_s < 0.1
+    assert 0 <= frame.time_s - due_s < 0.4
 
 
 def test_pictures_of_its_line_are_parts() -> None:

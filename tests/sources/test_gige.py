@@ -148,8 +148,8 @@ def test_a_driver_that_was_held_up_skips_what_piled_up_meanwhile() -> None:
         time.sleep(1.5)
         held, late = next(captures), next(captures)
         # it lay there for a second, and says so
-        assert held.time_s - read_stamp(held.pixels).time_s < 0.1
-        assert time.monotonic() - read_stamp(late.pixels).time_s < 0.3
+        assert held.time_s - read_stamp(held.pixels).time_s < 0.4
+        assert time.monotonic() - read_stamp(late.pixels).time_s < 0.5
 
 
 @pytest.mark.parametrize("name", ["BayerRG8", "BayerGB12p", "RGB8"])

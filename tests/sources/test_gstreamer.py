@@ -88,7 +88,7 @@ def test_frames_are_new_and_the_newest_for_a_slow_reader() -> None:
         before = first.pixels.copy()
         time.sleep(1.0)
         frame = read(source)
-        assert time.monotonic() - frame.time_s < 0.15
+        assert time.monotonic() - frame.time_s < 0.4
         assert frame.seq - first.seq > 20
         assert np.array_equal(first.pixels, before)
         assert not np.array_equal(first.pixels, frame.pixels)
