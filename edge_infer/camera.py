@@ -107,6 +107,7 @@ class Camera:
         try:
             self._keep_open()
         except Exception as error:
+            # the service looks at it, ends and is started again
             log.exception("camera %s: a bug ended its thread", self.name)
             self.failure = error
 

@@ -82,6 +82,7 @@ class Engine:
             while (work := self._next()) is not None:
                 work(self.network)
         except Exception as error:
+            # the service looks at it, ends and is started again
             log.exception("engine: a bug ended one of its threads")
             self.failure = error
 

@@ -17,7 +17,6 @@ from edge_infer.messages.stats import (
     CertificateStats,
     Disk,
     MqttNumbers,
-    OutboxNumbers,
     ProcessNumbers,
     RefusedTopic,
     StationStats,
@@ -99,26 +98,12 @@ class Vitals:
             cameras=tuple(
                 CameraStats(camera=name, state=one.state) for name, one in list(self._cameras.items())
             ),
-            outbox=self._outbox_numbers(),
+            outbox=self._outbox.stats.message(),
             mqtt=self._mqtt_numbers(),
             disk=disk(self._state_dir),
             temperatures=tuple(temperatures(Path("/sys"))),
             certificates=tuple(self._check_certificates(now)),
             process=process(),
-        )
-
-    def _outbox_numbers(self) -> OutboxNumbers:
-        stats = self._outbox.stats
-        return OutboxNumbers(
-            depth=stats.depth,
-            bytes=stats.bytes,
-            oldest_s=stats.oldest_s,
-            committed=stats.committed,
-            refused=stats.refused,
-            dead=stats.dead,
-            given_up=dict(stats.given_up),
-            events_lost=stats.events_lost,
-            in_memory=stats.in_memory,
         )
 
     def _mqtt_numbers(self) -> MqttNumbers:

@@ -126,6 +126,7 @@ class Publisher:
         try:
             self._pump.run()
         except Exception as error:
+            # the service looks at it, ends and is started again
             log.exception("a bug ended the thread that talks to the broker")
             self.failure = error
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from edge_infer import clock
 from edge_infer.errors import OutboxError
+from edge_infer.messages.stats import OutboxNumbers
 from edge_infer.outbox.folder import Folder
 from edge_infer.outbox.handover import (
     LIMIT,
@@ -60,6 +61,20 @@ class OutboxStats:
     events_lost: int
     in_memory: bool
     """The disk cannot be written: what is here does not survive the process."""
+
+    def message(self) -> OutboxNumbers:
+        """As it is published."""
+        return OutboxNumbers(
+            depth=self.depth,
+            bytes=self.bytes,
+            oldest_s=self.oldest_s,
+            committed=self.committed,
+            refused=self.refused,
+            dead=self.dead,
+            given_up=dict(self.given_up),
+            events_lost=self.events_lost,
+            in_memory=self.in_memory,
+        )
 
 
 class Outbox:

@@ -4,26 +4,19 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator
 
-from edge_infer.errors import EdgeInferError, SourceError
-from edge_infer.settings import Secret, Secrets, SitePath
-from edge_infer.sources._address import checked, for_people
-from edge_infer.sources._driver import Driver, DriverSettings
+from edge_infer.settings import Secrets, SitePath
+from edge_infer.sources._address import NetworkSettings, checked
+from edge_infer.sources._driver import Driver
 
 
-class Http(DriverSettings):
+class Http(NetworkSettings):
     """``{type: http, url: "http://10.0.0.9/video.mjpg", user: u, password: {env: CAM}}``."""
-
-    # an address with a password in it is refused, and must not be printed by the refusal
-    model_config = ConfigDict(hide_input_in_errors=True)
 
     type: Literal["http"]
     url: str
     """http:// or https://, without user and password; what stands behind `?` is never shown."""
-    user: str | None = None
-    """For digest and basic authentication; written as it is, not percent-encoded."""
-    password: Secret | None = None
     ca: SitePath | None = None
     """With https: who signed the camera's certificate (PEM); default the system's authorities."""
     mode: Literal["auto", "mjpeg", "snapshot"] = "auto"
@@ -49,23 +42,9 @@ class Http(DriverSettings):
             raise ValueError("is for https://; this address is not encrypted")
         return ca
 
-    @model_validator(mode="after")
-    def _password_of_somebody(self) -> Http:
-        if self.password is not None and not self.user:
-            raise ValueError("a password needs its user")
-        return self
-
-    @property
-    def address(self) -> str:
-        """For people."""
-        return for_people(self.url)
-
     def connect(self, camera: str, secrets: Secrets) -> Driver:
         """Connect, authenticate, see whether it is a stream or a snapshot."""
-        try:
-            password = secrets.read(self.password) if self.password else None
-        except EdgeInferError as error:
-            raise SourceError(f"camera {camera}: {error.message}", hint=error.hint) from error
+        password = self.read_password(camera, secrets)
         from edge_infer.sources import _http_camera
 
         return _http_camera.connect(self, camera, password)

@@ -12,13 +12,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import quote, urlsplit
 
-from pydantic import ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from edge_infer.errors import EdgeInferError, SourceError
-from edge_infer.settings import Secret, Secrets, SitePath
-from edge_infer.sources._address import checked, for_people
+from edge_infer.errors import SourceError
+from edge_infer.settings import Secrets, SitePath
+from edge_infer.sources._address import NetworkSettings, checked
 from edge_infer.sources._capture_clock import CaptureClock, Dating
-from edge_infer.sources._driver import Capture, Driver, DriverSettings
+from edge_infer.sources._driver import Capture, Driver
 from edge_infer.sources._h264 import Numbering
 from edge_infer.sources._video import Damage, Pixels, seconds
 
@@ -35,18 +35,12 @@ _MISSED = "RTP: missed"
 """How the library's log begins to tell of lost packets; it holds them back over UDP only."""
 
 
-class Rtsp(DriverSettings):
+class Rtsp(NetworkSettings):
     """``{type: rtsp, url: "rtsp://10.0.0.9/stream", ...}``."""
-
-    # an address with a password in it is refused, and must not be printed by the refusal
-    model_config = ConfigDict(hide_input_in_errors=True)
 
     type: Literal["rtsp"]
     url: str
     """rtsp://HOST[:PORT]/PATH or rtsps://, without user and password."""
-    user: str | None = None
-    """For basic and digest authentication; written as it is, not percent-encoded."""
-    password: Secret | None = None
     ca: SitePath | None = None
     """For rtsps: the certificate of who signed the camera's, or the camera's own. It is always verified."""
     camera_clock: bool = False
@@ -65,12 +59,6 @@ class Rtsp(DriverSettings):
         return checked(url, "rtsp", "rtsps")
 
     @model_validator(mode="after")
-    def _password_of_somebody(self) -> Rtsp:
-        if self.password is not None and not self.user:
-            raise ValueError("a password needs its user")
-        return self
-
-    @model_validator(mode="after")
     def _whom_to_trust(self) -> Rtsp:
         encrypted = urlsplit(self.url).scheme == "rtsps"
         if encrypted and self.ca is None:
@@ -83,17 +71,9 @@ class Rtsp(DriverSettings):
             raise ValueError("rtsps is not encrypted over udp; remove transport")
         return self
 
-    @property
-    def address(self) -> str:
-        """For people."""
-        return for_people(self.url)
-
     def connect(self, camera: str, secrets: Secrets) -> Driver:
         """Connect, authenticate, find the video stream."""
-        try:
-            password = secrets.read(self.password) if self.password else None
-        except EdgeInferError as error:
-            raise SourceError(f"camera {camera}: {error.message}", hint=error.hint) from error
+        password = self.read_password(camera, secrets)
         return _Stream(self, camera, password)
 
 

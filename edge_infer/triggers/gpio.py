@@ -76,6 +76,7 @@ class _Line:
         try:
             self._keep_hearing()
         except Exception as error:
+            # the service looks at it, ends and is started again
             log.exception("%s: a bug ended its thread", self._label)
             self.failure = error
 

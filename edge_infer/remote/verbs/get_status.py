@@ -8,7 +8,7 @@ from datetime import timedelta
 from edge_infer import clock
 from edge_infer.messages.command import GetStatus
 from edge_infer.messages.reply_data import Connection, DecisionNow, DeviceStatus, StationStatus
-from edge_infer.messages.stats import CameraStats, OutboxNumbers
+from edge_infer.messages.stats import CameraStats
 from edge_infer.remote.answer import Answer
 from edge_infer.remote.command import Command
 from edge_infer.remote.reach import Reach
@@ -23,7 +23,7 @@ def get_status(_request: GetStatus, command: Command, reach: Reach) -> Answer:
         return Answer(
             "ok", "done", f"station {command.station}", found.model_dump(mode="json", by_alias=True)
         )
-    stats, queue = reach.publisher.stats, reach.outbox.stats
+    stats = reach.publisher.stats
     device = DeviceStatus(
         version=reach.version,
         boot_id=reach.boot_id,
@@ -31,17 +31,7 @@ def get_status(_request: GetStatus, command: Command, reach: Reach) -> Answer:
         uptime_s=round(time.monotonic() - reach.started_s, 3),
         cameras=tuple(CameraStats(camera=name, state=one.state) for name, one in reach.cameras.items()),
         stations=tuple(_station(name, one, reach) for name, one in stations.items()),
-        outbox=OutboxNumbers(
-            depth=queue.depth,
-            bytes=queue.bytes,
-            oldest_s=queue.oldest_s,
-            committed=queue.committed,
-            refused=queue.refused,
-            dead=queue.dead,
-            given_up=dict(queue.given_up),
-            events_lost=queue.events_lost,
-            in_memory=queue.in_memory,
-        ),
+        outbox=reach.outbox.stats.message(),
         mqtt=Connection(connections=stats.connections, delivered=stats.delivered, refused=stats.refused),
     )
     return Answer("ok", "done", f"{len(stations)} station(s)", device.model_dump(mode="json", by_alias=True))
