@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.filesystems import small_disk
 from tests.support.mosquitto import mosquitto
 from tests.support.runs import run, subscribe
 
-__all__ = ["mosquitto", "run", "subscribe"]
+__all__ = ["mosquitto", "run", "small_disk", "subscribe"]
 
 
 @pytest.fixture(scope="session")

@@ -21,7 +21,7 @@ from edge_infer.messages.kinds import KINDS
 from edge_infer.result import Result
 from edge_infer.scene import Scene
 from tests.support.changeovers import HAS_CAP, NO_BOTTLE, Rig, running, site_data, write
-from tests.support.evidence import tmpfs
+from tests.support.filesystems import tmpfs
 from tests.support.frames import frame
 
 BY = "user:anna"
@@ -309,7 +309,7 @@ def test_on_a_disk_that_takes_nothing_the_command_fails_and_nothing_changes(
                 if trouble == "full":
                     disk.fill()
                 else:
-                    disk.again("ro")
+                    disk.read_only()
                 with pytest.raises(EdgeInferError, match="nothing was changed"):
                     rig.changeover.select_recipe("cap", "small", by=BY)
                 with pytest.raises(EdgeInferError, match="nothing was changed"):
@@ -317,7 +317,7 @@ def test_on_a_disk_that_takes_nothing_the_command_fails_and_nothing_changes(
                 rig.see(bottle, "cap")
                 assert told(rig.last("cap")) == (None, "has-cap", "OK")
                 assert rig.stations["cap"].settings.rules[0].count.min_score == 0.5
-            disk.again("rw")
+            disk.writable()
             disk.make_room()
             rig.changeover.select_recipe("cap", "small", by=BY)
             assert rig.kinds() == ["recipe_selected"]

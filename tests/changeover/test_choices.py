@@ -7,36 +7,18 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from edge_infer.changeover.choices import KEPT_ASIDE, Choice, Choices, ChoicesFile
 from edge_infer.errors import EdgeInferError
-from tests.support.evidence import Mounted, ext4, tmpfs
+from tests.support.filesystems import SmallDisk
 
 SMALL: Choices = {
     "cap": Choice(recipe="small", min_scores={"has-cap": 0.7}),
     "film": Choice(anomaly_threshold=0.4),
 }
-
-
-@pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Callable[[str], Mounted]]:
-    mounted: list[Mounted] = []
-
-    def mount(kind: str) -> Mounted:
-        path = tmp_path / "disk"
-        mounted.append(ext4(path) if kind == "ext4" else tmpfs(path, kind))
-        return mounted[-1]
-
-    yield mount
-    for one in mounted:
-        one.close()
-
-
-Disk = Callable[[str], Mounted]
 
 
 def stored(file: ChoicesFile) -> Choices:
@@ -53,17 +35,18 @@ def test_what_was_stored_is_read_again(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["choices.json"]
 
 
-def test_it_survives_a_power_cut(disk: Disk) -> None:
-    small = disk("ext4")
+def test_it_survives_a_power_cut(small_disk: SmallDisk) -> None:
+    small = small_disk("ext4")
     file = ChoicesFile(small.path)
     file.store({"cap": Choice(recipe="large")})
     file.store(SMALL)
-    small.cut_power()
+    small.cut()
+    small.power_on()
     assert stored(file) == SMALL
 
 
-def test_a_full_disk_refuses_and_what_was_stored_before_is_still_there(disk: Disk) -> None:
-    small = disk("1m")
+def test_a_full_disk_refuses_and_what_was_stored_before_is_still_there(small_disk: SmallDisk) -> None:
+    small = small_disk("1m")
     file = ChoicesFile(small.path)
     file.store(SMALL)
     small.fill()
@@ -76,11 +59,11 @@ def test_a_full_disk_refuses_and_what_was_stored_before_is_still_there(disk: Dis
     assert stored(file) == {}
 
 
-def test_a_read_only_disk_refuses_and_what_was_stored_before_is_still_there(disk: Disk) -> None:
-    small = disk("1m")
+def test_a_read_only_disk_refuses_and_what_was_stored_before_is_still_there(small_disk: SmallDisk) -> None:
+    small = small_disk("1m")
     file = ChoicesFile(small.path)
     file.store(SMALL)
-    small.again("ro")
+    small.read_only()
     with pytest.raises(EdgeInferError, match="Read-only file system"):
         file.store({})
     assert stored(file) == SMALL
@@ -156,11 +139,13 @@ def test_only_the_newest_unreadable_files_are_kept(tmp_path: Path) -> None:
     assert len(kept) == KEPT_ASIDE
 
 
-def test_what_cannot_even_be_set_aside_is_said(disk: Disk, caplog: pytest.LogCaptureFixture) -> None:
-    small = disk("1m")
+def test_what_cannot_even_be_set_aside_is_said(
+    small_disk: SmallDisk, caplog: pytest.LogCaptureFixture
+) -> None:
+    small = small_disk("1m")
     file = ChoicesFile(small.path)
     file.path.write_text("not json")
-    small.again("ro")
+    small.read_only()
     choices, aside = file.load()
     assert choices == {}
     assert aside is not None

@@ -172,7 +172,7 @@ def test_a_damaged_database_is_said_and_left_alone(run: Run, state: Path) -> Non
 def test_a_read_only_disk_is_shown_and_exported_even_after_a_crash(
     tmp_path: Path, run: Run, config: Path
 ) -> None:
-    with tmpfs(tmp_path / "disk", "size=8m") as disk:
+    with tmpfs(tmp_path / "disk", "8m") as disk:
         config.write_text(SITE.format(state=disk.path / "state"))
         outbox = opened(disk.path / "state")
         put_all(outbox, [result(), result()])
@@ -393,7 +393,7 @@ def test_export_writes_what_would_be_sent(run: Run, outbox: Outbox, tmp_path: Pa
 
 def test_an_export_that_does_not_fit_leaves_nothing_behind(run: Run, outbox: Outbox, tmp_path: Path) -> None:
     put_all(outbox, [result() for _ in range(200)])
-    with tmpfs(tmp_path / "small", "size=64k") as disk:
+    with tmpfs(tmp_path / "small", "64k") as disk:
         code, _, err = run("export", "--out", disk.path / "out.jsonl")
         assert code == 1
         assert "No space left" in err

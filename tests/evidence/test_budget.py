@@ -11,7 +11,8 @@ import pytest
 from edge_infer.evidence.budget import Budget, NoRoomError
 from edge_infer.evidence.folder import Day, Folder, day_of, name_of
 from edge_infer.evidence.settings import EvidenceSettings
-from tests.support.evidence import DAY, Mounted, lay, pictures, tmpfs
+from tests.support.evidence import DAY, lay, pictures
+from tests.support.filesystems import FileSystem, tmpfs
 from tests.support.results import result
 
 MB = 1_000_000
@@ -146,7 +147,7 @@ def test_a_disk_that_runs_out_of_files_is_full_too(tmp_path: Path) -> None:
         disk.close()
 
 
-def _free_files(disk: Mounted) -> int:
+def _free_files(disk: FileSystem) -> int:
     return os.statvfs(disk.path).f_favail
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import errno
 import os
 import time
-from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from edge_infer.evidence import writer
-from tests.support.evidence import Mounted, Store, ext4, lay, pictures, scene, tmpfs, until
+from tests.support.evidence import Store, lay, pictures, scene, until
+from tests.support.filesystems import SmallDisk
 from tests.support.results import result
 
 MB = 1_000_000
@@ -24,28 +24,10 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "HANG_S", 0.3)
 
 
-@pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Callable[[str], Mounted]]:
-    mounted: list[Mounted] = []
-
-    def mount(kind: str) -> Mounted:
-        path = tmp_path / "disk"
-        mounted.append(ext4(path) if kind == "ext4" else tmpfs(path, kind))
-        return mounted[-1]
-
-    yield mount
-    for one in mounted:
-        one.thaw()
-        one.close()
-
-
-Disk = Callable[[str], Mounted]
-
-
 def test_e15_on_a_full_disk_pictures_are_dropped_results_go_on_and_one_alarm_says_so(
-    disk: Disk, caplog: pytest.LogCaptureFixture
+    small_disk: SmallDisk, caplog: pytest.LogCaptureFixture
 ) -> None:
-    small = disk("10m")
+    small = small_disk("10m")
     store = Store(small.path / "evidence", max_bytes=100 * MB, min_free_bytes=2 * MB)
     store.offer(3)
     until(lambda: store.evidence.stored == 3)
@@ -69,8 +51,10 @@ def test_e15_on_a_full_disk_pictures_are_dropped_results_go_on_and_one_alarm_say
     store.close()
 
 
-def test_e15_the_floor_holds_while_pictures_come_and_somebody_else_fills_the_disk(disk: Disk) -> None:
-    small = disk("10m")
+def test_e15_the_floor_holds_while_pictures_come_and_somebody_else_fills_the_disk(
+    small_disk: SmallDisk,
+) -> None:
+    small = small_disk("10m")
     floor = 3 * MB
     store = Store(small.path / "evidence", max_bytes=100 * MB, min_free_bytes=floor)
     for _ in range(40):
@@ -87,17 +71,17 @@ def test_e15_the_floor_holds_while_pictures_come_and_somebody_else_fills_the_dis
     store.close()
 
 
-def test_a_read_only_disk_is_survived_and_used_again_by_itself(disk: Disk) -> None:
-    small = disk("ext4")
+def test_a_read_only_disk_is_survived_and_used_again_by_itself(small_disk: SmallDisk) -> None:
+    small = small_disk("ext4")
     store = Store(small.path / "evidence")
     store.offer(2)
     until(lambda: store.evidence.stored == 2)
-    small.again("ro")
+    small.read_only()
     store.offer(10)
     until(lambda: store.told("evidence_stopped"))
     assert "Read-only" in store.told("evidence_stopped")[0]["why"]
     assert store.offer()[0].image is None
-    small.again("rw")
+    small.writable()
     until(lambda: store.told("evidence_resumed"))
     store.offer()
     until(lambda: store.evidence.stored == 3)
@@ -116,8 +100,8 @@ def test_a_folder_that_may_not_be_written_is_told_at_the_start(tmp_path: Path) -
     store.close()
 
 
-def test_a_disk_that_hangs_delays_no_record_and_is_told(disk: Disk, hold_s: float) -> None:
-    frozen = disk("ext4")
+def test_a_disk_that_hangs_delays_no_record_and_is_told(small_disk: SmallDisk, hold_s: float) -> None:
+    frozen = small_disk("ext4")
     store = Store(frozen.path / "evidence")
     store.offer(2)
     until(lambda: store.evidence.stored + store.evidence.dropped == 2)
@@ -149,8 +133,8 @@ def test_a_disk_that_hangs_delays_no_record_and_is_told(disk: Disk, hold_s: floa
     store.close()
 
 
-def test_a_stop_with_a_disk_that_hangs_is_in_time_and_says_what_is_lost(disk: Disk) -> None:
-    frozen = disk("ext4")
+def test_a_stop_with_a_disk_that_hangs_is_in_time_and_says_what_is_lost(small_disk: SmallDisk) -> None:
+    frozen = small_disk("ext4")
     store = Store(frozen.path / "evidence")
     store.offer()
     until(lambda: store.evidence.stored == 1)
@@ -164,8 +148,10 @@ def test_a_stop_with_a_disk_that_hangs_is_in_time_and_says_what_is_lost(disk: Di
     frozen.thaw()
 
 
-def test_more_pictures_than_fit_the_disk_for_long_and_nothing_but_the_oldest_is_gone(disk: Disk) -> None:
-    small = disk("10m")
+def test_more_pictures_than_fit_the_disk_for_long_and_nothing_but_the_oldest_is_gone(
+    small_disk: SmallDisk,
+) -> None:
+    small = small_disk("10m")
     old = [lay(small.path / "evidence", timedelta(days=1), size=1 * MB) for _ in range(3)]
     store = Store(small.path / "evidence", max_bytes=2 * MB)
     store.offer(20)
@@ -206,8 +192,10 @@ def test_a_disk_that_fails_in_the_middle_costs_that_picture_and_its_result_is_to
     store.close()
 
 
-def test_the_first_picture_after_a_start_finds_room_by_the_oldest_of_earlier_runs(disk: Disk) -> None:
-    small = disk("10m")
+def test_the_first_picture_after_a_start_finds_room_by_the_oldest_of_earlier_runs(
+    small_disk: SmallDisk,
+) -> None:
+    small = small_disk("10m")
     old = [lay(small.path / "evidence", timedelta(days=2 + age), size=1 * MB) for age in range(4)]
     small.fill(leave=1 * MB)
     store = Store(small.path / "evidence", max_bytes=100 * MB, min_free_bytes=1 * MB)

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from edge_infer.evidence.folder import Day, Folder, day_of, name_of, taken_s
-from tests.support.evidence import ext4, lay, pictures
+from tests.support.evidence import lay, pictures
+from tests.support.filesystems import ext4
 from tests.support.results import result
 
 
@@ -90,7 +91,7 @@ def test_what_a_crash_left_half_written_is_deleted_and_nothing_else(tmp_path: Pa
 
 
 def test_a_power_cut_leaves_whole_pictures_only(tmp_path: Path) -> None:
-    disk = ext4(tmp_path / "disk")
+    disk = ext4(tmp_path / "disk", "32M")
     try:
         folder = Folder(disk.path / "evidence")
         folder.prepare()
@@ -100,7 +101,8 @@ def test_a_power_cut_leaves_whole_pictures_only(tmp_path: Path) -> None:
             folder.settle(day_of(one))
         # on its way: written, not on disk
         (disk.path / "evidence/.partial" / name_of(result(), "raw")).write_bytes(os.urandom(300_000))
-        disk.cut_power()
+        disk.cut()
+        disk.power_on()
         found = pictures(disk.path / "evidence")
         assert [path.name for path in found] == sorted(name_of(one, "raw") for one in written)
         assert {path.stat().st_size for path in found} == {200_000}

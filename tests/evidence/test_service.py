@@ -21,7 +21,8 @@ import pytest
 import yaml
 from PIL import Image as Pillow
 
-from tests.support.evidence import ext4, lay, pictures, until
+from tests.support.evidence import lay, pictures, until
+from tests.support.filesystems import ext4
 from tests.support.mosquitto import Mosquitto
 from tests.support.running import ForeignSubscriber
 from tests.support.runs import RESULTS, Run, site

@@ -118,7 +118,7 @@ def test_what_cannot_be_put_back_is_told_and_put_back_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(storage, "RETRY_S", 0.2)
-    with tmpfs(tmp_path / "disk", "size=32m") as disk:
+    with tmpfs(tmp_path / "disk", "32m") as disk:
         outbox = opened(disk.path / "outbox")
         reader = Reader(outbox)
         finals = put_all(outbox, [result() for _ in range(600)])
@@ -129,7 +129,7 @@ def test_what_cannot_be_put_back_is_told_and_put_back_later(
         assert finals[-1].stream_id != finals[0].stream_id
         assert not [one for one in (disk.path / "outbox").iterdir() if one.name != "lock"]
         first = reader.deliver(2)
-        disk.free()
+        disk.make_room()
         reader.alarm("outbox_restored")
         reader.alarm("outbox_on_disk")
         finals += put_all(outbox, [result()])
@@ -186,12 +186,12 @@ def test_a_first_start_on_a_full_disk_misses_no_database(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(storage, "RETRY_S", 0.2)
-    with tmpfs(tmp_path / "disk", "size=32m") as disk:
+    with tmpfs(tmp_path / "disk", "32m") as disk:
         disk.fill()
         opened(disk.path / "outbox").close(5)
         outbox = opened(disk.path / "outbox")
         reader = Reader(outbox)
-        disk.free()
+        disk.make_room()
         reader.alarm("outbox_on_disk")
         assert [kind for kind, _ in reader.alarms] == ["outbox_in_memory", "outbox_on_disk"]
         outbox.close(5)

@@ -20,7 +20,7 @@ from tests.support.results import result
 @pytest.fixture(params=["tmpfs", "ext4"])
 def disk(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[FileSystem]:
     folder = tmp_path / "disk"
-    with tmpfs(folder, "size=32m") if request.param == "tmpfs" else ext4(folder) as disk:
+    with tmpfs(folder, "32m") if request.param == "tmpfs" else ext4(folder) as disk:
         yield disk
 
 
@@ -41,7 +41,7 @@ def test_a_full_disk_is_survived_in_memory_with_a_new_stream_and_an_alarm(disk: 
     during = put_all(outbox, [result(), result()])
     assert len({final.stream_id for final in before + during}) == 2
     assert during[1].seq == during[0].seq + 1
-    disk.free()
+    disk.make_room()
     reader.alarm("outbox_on_disk")
     after = put_all(outbox, [result()])
     assert (after[0].stream_id, after[0].seq) == (during[1].stream_id, during[1].seq + 1)
@@ -68,7 +68,7 @@ def test_a_disk_with_next_to_no_room_is_not_taken_for_one_that_was_mended(disk: 
             # room for a while of results, but not for the log
             os.truncate(disk.path / "filler", (disk.path / "filler").stat().st_size - 1_000_000)
     assert [kind for kind, _ in reader.alarms] == ["outbox_in_memory"]
-    disk.free()
+    disk.make_room()
     reader.alarm("outbox_on_disk")
     outbox.close(5)
 
@@ -102,7 +102,7 @@ def test_results_are_delivered_while_the_disk_is_full_and_not_sent_again_when_it
     reader.deliver(len(finals))
     late = put_all(outbox, [result()])
     on_wire = reader.take(1)[0]
-    disk.free()
+    disk.make_room()
     reader.alarm("outbox_on_disk")
     outbox.delivered(on_wire)
     outbox.close(5)
@@ -149,7 +149,7 @@ def test_a_service_starts_on_a_full_disk(disk: FileSystem) -> None:
 
 
 def test_a_disk_without_inodes_is_survived_in_memory_and_used_once_there_are_some(tmp_path: Path) -> None:
-    with tmpfs(tmp_path / "disk", "size=32m,nr_inodes=12") as disk:
+    with tmpfs(tmp_path / "disk", "32m", "nr_inodes=12") as disk:
         (disk.path / "outbox").mkdir()
         disk.use_up_inodes()
         outbox = opened(disk.path / "outbox")
@@ -182,7 +182,7 @@ def test_what_waits_on_a_disk_that_is_full_at_the_start_is_delivered_once_there_
     reader = Reader(outbox)
     during = put_all(outbox, [result()])
     assert during[0].stream_id != before[0].stream_id
-    disk.free()
+    disk.make_room()
     rows = reader.deliver(201)
     assert {(row.stream_id, row.seq) for row in rows} == {(one.stream_id, one.seq) for one in before + during}
     outbox.close(5)

@@ -311,7 +311,7 @@ def test_a_shift_that_ended_while_the_disk_could_not_be_read_is_told_when_it_can
 ) -> None:
     monkeypatch.setattr(storage, "RETRY_S", 0.2)
     wall = Wall(monkeypatch, "2026-07-01T11:00")
-    with tmpfs(tmp_path / "disk", "size=32m") as disk:
+    with tmpfs(tmp_path / "disk", "32m") as disk:
         outbox = opened(disk.path / "outbox")
         Follower(outbox, "cap").wait(1)
         put_all(outbox, [result(), result()])

@@ -1,12 +1,8 @@
-"""An evidence store with what it told, and the disks it may have to live with."""
+"""An evidence store with what it told."""
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import json
-import os
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -15,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 from edge_infer.evidence.evidence import Evidence
 from edge_infer.evidence.pictures import Areas, Encoded, Scene
@@ -26,8 +21,6 @@ from edge_infer.result import Result, new_result_id
 from tests.support.results import result
 
 DAY = timedelta(days=1)
-FS_IOC_SHUTDOWN = 0x8004587D
-WITHOUT_A_LOG_FLUSH = (2).to_bytes(4, "little")
 
 
 def scene(width: int = 640, height: int = 480, findings: Findings | None = None, *, seed: int = 1) -> Scene:
@@ -108,86 +101,3 @@ def lay(folder: Path, age: timedelta, *, station: str = "cap", size: int = 5000,
 def pictures(folder: Path) -> list[Path]:
     """All that are there, the oldest first."""
     return sorted(folder.glob("*/????-??-??/*.jpg"), key=lambda path: (path.parent.name, path.name))
-
-
-class Mounted:
-    """A real file system of its own."""
-
-    def __init__(self, path: Path, *options: str) -> None:
-        if os.geteuid() != 0:
-            pytest.skip("mounting a small disk needs root")
-        path.mkdir(parents=True, exist_ok=True)
-        self.path = path
-        self._options = options
-        self.mount()
-
-    def mount(self) -> None:
-        subprocess.run(["mount", *self._options, str(self.path)], check=True, timeout=10)
-
-    def fill(self, leave: int = 0) -> None:
-        """Somebody else takes all but so many bytes."""
-        with (self.path / "filler").open("ab", buffering=0) as file:
-            try:
-                while (free := self.free) > leave:
-                    file.write(b"x" * min(65536, free - leave))
-            except OSError as error:
-                assert error.errno == errno.ENOSPC  # noqa: PT017 - the loop may end this way
-            # not on disk yet is not free either
-            os.fsync(file.fileno())
-
-    @property
-    def free(self) -> int:
-        told = os.statvfs(self.path)
-        return told.f_bavail * told.f_frsize
-
-    def make_room(self) -> None:
-        """Somebody else deletes what is theirs."""
-        (self.path / "filler").unlink()
-
-    def again(self, how: str) -> None:
-        """Mounted ``ro``, as after a file system error, or ``rw``."""
-        subprocess.run(["mount", "-o", f"remount,{how}", str(self.path)], check=True, timeout=10)
-
-    def freeze(self) -> None:
-        """Every write hangs in the kernel."""
-        subprocess.run(["/usr/sbin/fsfreeze", "-f", str(self.path)], check=True, timeout=10)
-
-    def thaw(self) -> None:
-        subprocess.run(
-            ["/usr/sbin/fsfreeze", "-u", str(self.path)], check=False, timeout=10, capture_output=True
-        )
-
-    def cut_power(self) -> None:
-        """What is not on disk yet is gone; mounted anew."""
-        folder = os.open(self.path, os.O_RDONLY)
-        try:
-            fcntl.ioctl(folder, FS_IOC_SHUTDOWN, WITHOUT_A_LOG_FLUSH)
-        finally:
-            os.close(folder)
-        self.close()
-        self.mount()
-
-    def close(self) -> None:
-        """As soon as nobody uses it."""
-        until(
-            lambda: (
-                not subprocess.run(
-                    ["umount", str(self.path)], check=False, timeout=10, stderr=subprocess.DEVNULL
-                ).returncode
-            )
-        )
-
-
-def tmpfs(path: Path, size: str, *more: str) -> Mounted:
-    """In memory: full at exactly so many bytes."""
-    return Mounted(path, "-t", "tmpfs", "-o", ",".join([f"size={size}", *more]), "tmpfs")
-
-
-def ext4(path: Path, size: str = "32M") -> Mounted:
-    """In a file: can be frozen, and its power cut."""
-    image = path.with_suffix(".ext4")
-    subprocess.run(["truncate", "-s", size, str(image)], check=True, timeout=10)
-    subprocess.run(
-        ["/usr/sbin/mkfs.ext4", "-q", "-m", "0", str(image)], check=True, timeout=20, capture_output=True
-    )
-    return Mounted(path, "-o", "loop", str(image))
