@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import signal
 import subprocess
 import sys
@@ -8,13 +7,14 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+import yaml
 
 from edge_infer.inventory import hardware, versions
 from edge_infer.messages.info import InfoMessage
 from edge_infer.messages.stats import StatsMessage
 from tests.support.mosquitto import Mosquitto
 from tests.support.running import ForeignSubscriber, Running
-from tests.support.sites import write_model
+from tests.support.runs import NO_BOTTLE, site
 
 PREFIX = "vision/v1/plant1/l3/ipc7"
 
@@ -44,42 +44,21 @@ def test_the_machine_is_what_the_kernel_tells() -> None:
 
 @pytest.fixture
 def config(mosquitto: Mosquitto, tmp_path: Path) -> Path:
-    write_model(tmp_path / "model")
-    (tmp_path / "password").write_text(mosquitto.password)
-    site = {
-        "format": 1,
-        "site": "plant1",
-        "line": "l3",
-        "device": "ipc7",
-        "state_dir": "state",
-        "mqtt": {
-            "host": mosquitto.host,
-            "port": mosquitto.port,
-            "user": mosquitto.user,
-            "password": {"file": "password"},
-        },
-        "cameras": {
-            "scene": {"type": "synthetic", "fps": 10, "seed": 1},
-            "far": {
-                "type": "rtsp",
-                "url": "rtsp://camera-host.example/s?token=hidden",
-                "user": "camera-user",
-                "password": {"env": "CAMERA"},
-            },
-        },
-        "models": {"m": {"path": "model"}},
-        "stations": {
-            name: {
-                "camera": camera,
-                "model": "m",
-                "rules": [{"name": "none", "count": {"labels": ["bottle"], "at_most": 0}}],
-            }
+    far = {
+        "type": "rtsp",
+        "url": "rtsp://camera-host.example/s?token=hidden",
+        "user": "camera-user",
+        "password": {"env": "CAMERA"},
+    }
+    return site(
+        tmp_path,
+        mosquitto,
+        cameras={"scene": {"type": "synthetic", "fps": 10, "seed": 1}, "far": far},
+        stations={
+            name: {"camera": camera, "model": "m", "rules": [NO_BOTTLE]}
             for name, camera in (("cap", "scene"), ("seal", "far"))
         },
-    }
-    path = tmp_path / "site.yaml"
-    path.write_text(json.dumps(site))
-    return path
+    )
 
 
 def test_a_running_device_says_what_it_is_and_how_it_is_doing_but_no_address_and_no_secret(
@@ -135,9 +114,9 @@ def test_a_reload_is_told_on_info(mosquitto: Mosquitto, config: Path) -> None:
     try:
         subscriber.wait(lambda messages: len(messages) > 0)
         before = subscriber.messages()[-1].json
-        site = json.loads(config.read_text())
-        site["stations"]["cap"]["rules"][0]["count"]["at_most"] = 1
-        config.write_text(json.dumps(site))
+        written = yaml.safe_load(config.read_text())
+        written["stations"]["cap"]["rules"][0]["count"]["at_most"] = 1
+        config.write_text(yaml.safe_dump(written))
         running.process.send_signal(signal.SIGHUP)
         subscriber.wait(lambda messages: messages[-1].json != before)
         after = subscriber.messages()[-1].json

@@ -9,7 +9,6 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -28,6 +27,7 @@ from tests.support.pki import Pki
 from tests.support.publishers import PREFIX, device
 from tests.support.results import result
 from tests.support.running import ForeignSubscriber, Running
+from tests.support.runs import site
 from tests.support.sites import GOOD, write_model, write_site
 from tests.support.subscriber import subscribed
 
@@ -249,37 +249,13 @@ ASCII = {"LANG": "C", "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "
 def foreign_labels(mosquitto: Mosquitto, tmp_path: Path) -> Path:
     """A site whose network finds a 瓶盖."""
     folder = tmp_path / "site"
-    folder.mkdir()
-    card = "format: 1\nname: seals\nnetwork: model.onnx\nlabels: [瓶盖, Öldeckel]\n"
-    write_model(folder / "model", card)
+    lid = {"name": "lid", "count": {"labels": ["瓶盖"], "at_least": 1}}
+    stations = {"cap": {"camera": "scene", "model": "m", "rules": [lid]}}
+    config = site(folder, mosquitto, fps=10, stations=stations)
+    write_model(folder / "model", "format: 1\nname: seals\nnetwork: model.onnx\nlabels: [瓶盖, Öldeckel]\n")
     found = np.zeros((1, 6, 84), np.float32)
     found[0, :, 3] = [32, 32, 20, 20, 0.9, 0.1]
     networks.rows(folder / "model/model.onnx", found)
-    (folder / "password").write_text(mosquitto.password)
-    site: dict[str, Any] = {
-        "format": 1,
-        "site": "plant1",
-        "line": "l3",
-        "device": "ipc7",
-        "state_dir": "state",
-        "mqtt": {
-            "host": mosquitto.host,
-            "port": mosquitto.port,
-            "user": mosquitto.user,
-            "password": {"file": "password"},
-        },
-        "cameras": {"scene": {"type": "synthetic", "fps": 10, "seed": 1}},
-        "models": {"m": {"path": "model"}},
-        "stations": {
-            "cap": {
-                "camera": "scene",
-                "model": "m",
-                "rules": [{"name": "lid", "count": {"labels": ["瓶盖"], "at_least": 1}}],
-            }
-        },
-    }
-    config = folder / "site.yaml"
-    config.write_text(yaml.safe_dump(site, allow_unicode=True, sort_keys=False), encoding="utf-8")
     return config
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from edge_infer.messages.topics import TOPICS, Topic
 from tests.support.mosquitto import Mosquitto
@@ -17,7 +16,7 @@ from tests.support.publishers import PREFIX, Device
 from tests.support.remote import Asker
 from tests.support.results import result
 from tests.support.running import Running
-from tests.support.sites import write_model
+from tests.support.runs import site
 from tests.support.subscriber import Received, Subscriber, subscribed
 
 RESPONSES = "vision/v1/rsp/"
@@ -56,42 +55,27 @@ def _fits(levels: list[str], template: list[str]) -> bool:
     )
 
 
-def site(broker: Mosquitto) -> dict[str, Any]:
+def loud_site(folder: Path, broker: Mosquitto) -> Path:
     """A drawn line whose parts are all NOK, pictures and commands switched on."""
     found = {"name": "some", "count": {"labels": ["bottle"], "at_least": 1}}
-    return {
-        "format": 1,
-        "site": "plant1",
-        "line": "l3",
-        "device": "ipc7",
-        "state_dir": "state",
-        "mqtt": {
-            "host": broker.host,
-            "port": broker.port,
-            "user": broker.user,
-            "password": {"file": "password"},
+    on_it = {"camera": "scene", "model": "m", "rules": [found]}
+    return site(
+        folder,
+        broker,
+        fps=10,
+        stations={
+            "cap": {**on_it, "publish": {"every_s": 0.2}, "line_stop": {"consecutive": 3}},
+            "part": {**on_it, "trigger": {"type": "mqtt"}},
         },
-        "cameras": {"scene": {"type": "synthetic", "fps": 10, "seed": 1}},
-        "models": {"m": {"path": "model"}},
-        "stations": {
-            "cap": {
-                "camera": "scene",
-                "model": "m",
-                "publish": {"every_s": 0.2},
-                "rules": [found],
-                "line_stop": {"consecutive": 3},
-            },
-            "part": {"camera": "scene", "model": "m", "trigger": {"type": "mqtt"}, "rules": [found]},
-        },
-        "evidence": {"min_free_bytes": 0, "publish": ["raw", "drawn"]},
-        "commands": {
+        evidence={"min_free_bytes": 0, "publish": ["raw", "drawn"]},
+        commands={
             "allow": [
                 "snapshot", "set_threshold", "select_recipe", "reset_counts", "reload",
                 "get_status", "get_result", "ping",
             ]
         },
-        "recipes": {"blue": {"part": {"rules": [{**found, "name": "blue"}]}}},
-    }  # fmt: skip
+        recipes={"blue": {"part": {"rules": [{**found, "name": "blue"}]}}},
+    )  # fmt: skip
 
 
 REQUESTS: tuple[tuple[str, dict[str, Any]], ...] = (
@@ -111,11 +95,8 @@ REQUESTS: tuple[tuple[str, dict[str, Any]], ...] = (
 @pytest.fixture(scope="session")
 def said(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Said]:
     folder = tmp_path_factory.mktemp("said")
-    write_model(folder / "model")
     with Mosquitto(folder / "mosquitto") as broker:
-        (folder / "password").write_text(broker.password)
-        path = folder / "site.yaml"
-        path.write_text(yaml.safe_dump(site(broker), sort_keys=False))
+        path = loud_site(folder, broker)
         with subscribed(broker, f"{PREFIX}/#", f"{RESPONSES}#") as subscriber:
             service = Running(path)
             try:

@@ -164,9 +164,8 @@ def test_a_result_on_the_wire_is_not_given_up(tmp_path: Path) -> None:
     outbox.close(5)
 
 
-def test_a_disk_that_hangs_bounds_what_is_in_hand_and_numbers_what_was_given_up(tmp_path: Path) -> None:
-    outbox = Outbox(Folder(tmp_path, fsync=True), OutboxSettings(), limit=100)
-    reader = Reader(outbox)
+def held_up(outbox: Outbox) -> threading.Event:
+    """The writer commits one result of ``cap`` and then hangs, as on a disk that does, until it is set."""
     held, release = threading.Event(), threading.Event()
 
     def hang(_: Result) -> None:
@@ -175,6 +174,13 @@ def test_a_disk_that_hangs_bounds_what_is_in_hand_and_numbers_what_was_given_up(
 
     outbox.put("p/cap/result", result(), hang)
     assert held.wait(5)
+    return release
+
+
+def test_a_disk_that_hangs_bounds_what_is_in_hand_and_numbers_what_was_given_up(tmp_path: Path) -> None:
+    outbox = Outbox(Folder(tmp_path, fsync=True), OutboxSettings(), limit=100)
+    reader = Reader(outbox)
+    release = held_up(outbox)
     for i in range(1000):
         outbox.put("p/cap/result", result("cap", "NOK" if i % 50 == 0 else "OK"))
         outbox.put("p/x/result", result("x", "OK"))
@@ -196,14 +202,7 @@ def test_a_disk_that_hangs_bounds_what_is_in_hand_and_numbers_what_was_given_up(
 
 def test_an_answer_given_up_in_hand_does_not_leave_its_trigger_open(tmp_path: Path) -> None:
     outbox = Outbox(Folder(tmp_path, fsync=True), OutboxSettings(), limit=10)
-    held, release = threading.Event(), threading.Event()
-
-    def hang(_: Result) -> None:
-        held.set()
-        release.wait(10)
-
-    outbox.put("p/cap/result", result(), hang)
-    assert held.wait(5)
+    release = held_up(outbox)
     for i in range(10):
         outbox.accept_trigger("cap", f"job-{i}", f"part-{i}", clock.now())
         outbox.put("p/cap/result", result("cap", "OK", job_id=f"job-{i}", part_id=f"part-{i}"))
@@ -217,14 +216,7 @@ def test_an_answer_given_up_in_hand_does_not_leave_its_trigger_open(tmp_path: Pa
 
 def test_triggers_beyond_the_limit_are_refused_and_push_out_no_results(tmp_path: Path) -> None:
     outbox = Outbox(Folder(tmp_path, fsync=True), OutboxSettings(), limit=10)
-    held, release = threading.Event(), threading.Event()
-
-    def hang(_: Result) -> None:
-        held.set()
-        release.wait(10)
-
-    outbox.put("p/cap/result", result(), hang)
-    assert held.wait(5)
+    release = held_up(outbox)
     for _ in range(10):
         outbox.put("p/cap/result", result())
     for i in range(10):

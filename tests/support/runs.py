@@ -49,7 +49,7 @@ def site(
         "stations": {"cap": {"camera": "scene", "model": "m", "rules": [RULE]}},
     } | more
     path = folder / "site.yaml"
-    path.write_text(yaml.safe_dump(data, sort_keys=False))
+    path.write_text(yaml.safe_dump(data, allow_unicode=True, sort_keys=False), encoding="utf-8")
     return path
 
 
