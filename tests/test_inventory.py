@@ -3,6 +3,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from copy import deepcopy
 from importlib.metadata import version
 from pathlib import Path
 
@@ -55,7 +56,7 @@ def config(mosquitto: Mosquitto, tmp_path: Path) -> Path:
         mosquitto,
         cameras={"scene": {"type": "synthetic", "fps": 10, "seed": 1}, "far": far},
         stations={
-            name: {"camera": camera, "model": "m", "rules": [NO_BOTTLE]}
+            name: {"camera": camera, "model": "m", "rules": [deepcopy(NO_BOTTLE)]}
             for name, camera in (("cap", "scene"), ("seal", "far"))
         },
     )
