@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import json
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -22,6 +24,7 @@ from tests.support.heat import heat
 
 BOTTLES = Path(str(files("edge_infer.bundled").joinpath("bottles")))
 HAS_CAP: dict[str, Any] = {"name": "has-cap", "count": {"labels": ["cap"], "min_score": 0.5, "at_least": 1}}
+BY = "user:anna"
 NO_BOTTLE: dict[str, Any] = {"name": "no-bottle", "count": {"labels": ["bottle"], "at_most": 0}}
 
 
@@ -129,3 +132,28 @@ def running(path: Path, state_dir: Path, *, live: Collection[str] = ()) -> Itera
         yield rig
     finally:
         rig.close()
+
+
+def edit(rig_or_path: Rig | Path, **more: Any) -> dict[str, Any]:
+    """Writes the site again, with other top-level keys."""
+    path = rig_or_path.path if isinstance(rig_or_path, Rig) else rig_or_path
+    data = copy.deepcopy(site_data(**more))
+    write(path.parent, data)
+    return data
+
+
+def stations(**changed: dict[str, Any]) -> dict[str, Any]:
+    plain = copy.deepcopy(site_data()["stations"])
+    for name, keys in changed.items():
+        plain[name] |= keys
+    return dict(plain)
+
+
+def told(result: Result) -> tuple[str | None, str | None, str]:
+    """Recipe, first rule, decision."""
+    recipe = result.external_recipe_id.id if result.external_recipe_id else None
+    return recipe, result.rules[0].name if result.rules else None, result.decision
+
+
+def on_disk(state: Path) -> Any:
+    return json.loads((state / "choices.json").read_text())["stations"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -154,3 +156,30 @@ def site_broker(folder: Path) -> Iterator[SiteBroker]:
     broker.make("commander", "hmi")
     with broker:
         yield broker
+
+
+def handshake(broker: SiteBroker, files: dict[str, str], version: ssl.TLSVersion | None = None) -> bytes:
+    """What the broker sends to CONNECT; ssl.SSLError or b"" where it does not let us in."""
+    context = ssl.create_default_context(cafile=files["ca"])
+    if "cert" in files:
+        context.load_cert_chain(files["cert"], files["key"])
+    if version is not None:
+        context.minimum_version = ssl.TLSVersion.MINIMUM_SUPPORTED
+        context.maximum_version = version
+        context.set_ciphers("ALL:@SECLEVEL=0")
+    with (
+        socket.create_connection((broker.host, broker.port), timeout=5) as plain,
+        context.wrap_socket(plain, server_hostname="localhost") as secure,
+    ):
+        secure.sendall(bytes([0x10, 15, 0, 4, *b"MQTT", 5, 2, 0, 60, 0, 0, 2, *b"me"]))
+        try:
+            return secure.recv(4)
+        except ConnectionResetError:
+            return b""
+
+
+def is_let_in(broker: SiteBroker, files: dict[str, str], version: ssl.TLSVersion | None = None) -> bool:
+    try:
+        return handshake(broker, files, version)[:1] == b"\x20"
+    except ssl.SSLError:
+        return False
