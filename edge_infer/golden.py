@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from edge_infer.model.load import CARD, load_model
 from edge_infer.network import Network
 from edge_infer.picture import Picture, read
 from edge_infer.registry import resolve
+from edge_infer.wholefile import replacing
 from edge_infer.yamlfile import Document
 from edge_infer.yamlfile.append import append
 from edge_infer.yamlfile.reader import parse
@@ -238,19 +238,12 @@ def _relative(file: Path, card: Path) -> str:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Nobody ever sees half of it."""
+    """Nobody ever sees half of it; readable by whoever could read it before."""
     path = path.resolve()
-    part = path.with_name(f".{uuid.uuid4().hex}.part")
-    try:
-        with part.open("xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+    with replacing(path) as file:
+        file.write(data)
         if path.exists():
-            shutil.copymode(path, part)
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+            shutil.copymode(path, file.name)
 
 
 def _sha256(path: Path) -> str:

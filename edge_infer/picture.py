@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
 import stat
 import struct
-import uuid
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge_infer.errors import PictureError
+from edge_infer.wholefile import replacing
 
 MOST_PIXELS = 200_000_000
 _MOST_BYTES = 2_000_000_000
@@ -88,16 +87,9 @@ def write_atomically(path: Path, pixels: NDArray[np.uint8]) -> None:
             f"{path}: a picture is written as PNG or JPEG", hint="end its name in .png or .jpg"
         )
     _, encoded = cv2.imencode(path.suffix.lower(), pixels)
-    part = path.with_name(f".{uuid.uuid4().hex}.part")
     try:
-        try:
-            with part.open("xb") as file:
-                file.write(encoded.tobytes())
-                file.flush()
-                os.fsync(file.fileno())
-            part.replace(path)
-        finally:
-            part.unlink(missing_ok=True)
+        with replacing(path) as file:
+            file.write(encoded.tobytes())
     except OSError as error:
         raise PictureError(
             f"cannot write {path}: {error.strerror}",

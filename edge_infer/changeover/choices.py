@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 from collections.abc import Mapping, Sequence
@@ -14,6 +13,7 @@ from pydantic import Field, ValidationError
 from edge_infer import clock
 from edge_infer.errors import EdgeInferError
 from edge_infer.settings import FormatOne, Settings
+from edge_infer.wholefile import replacing
 
 log = logging.getLogger(__name__)
 
@@ -86,16 +86,9 @@ class ChoicesFile:
         data = _File(format=1, stations=dict(choices)).model_dump_json(exclude_defaults=True, indent=1)
         part = self.path.with_name(f".{NAME}.part")
         try:
-            try:
-                with part.open("wb") as file:
-                    file.write(data.encode() + b"\n")
-                    file.flush()
-                    os.fsync(file.fileno())
-                part.replace(self.path)
-                self._sync_folder()
-            finally:
-                with contextlib.suppress(OSError):
-                    part.unlink(missing_ok=True)
+            with replacing(self.path, part) as file:
+                file.write(data.encode() + b"\n")
+            self._sync_folder()
         except OSError as error:
             raise EdgeInferError(
                 f"the choice cannot be stored in {self.path}: {error.strerror}; nothing was changed",

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import base64
-import contextlib
-import os
 from datetime import datetime
 from pathlib import Path
 
@@ -17,6 +15,7 @@ from edge_infer.imagehealth.measured import Measured
 from edge_infer.imagehealth.sight import PLAN, THUMB, Gray
 from edge_infer.imagehealth.structure import COLUMNS, ROWS, Structure
 from edge_infer.settings import FormatOne, Settings
+from edge_infer.wholefile import replacing
 
 FOLDER = "commissioned"
 """In the state directory."""
@@ -138,15 +137,8 @@ def store(path: Path, reference: Reference) -> None:
     part = path.with_name(f".{path.name}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with part.open("wb") as file:
-                file.write(reference.model_dump_json(indent=1).encode() + b"\n")
-                file.flush()
-                os.fsync(file.fileno())
-            part.replace(path)
-        finally:
-            with contextlib.suppress(OSError):
-                part.unlink(missing_ok=True)
+        with replacing(path, part) as file:
+            file.write(reference.model_dump_json(indent=1).encode() + b"\n")
     except OSError as error:
         raise EdgeInferError(
             f"the reference cannot be stored in {path}: {error.strerror}",

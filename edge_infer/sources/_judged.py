@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from edge_infer.errors import SourceError
+from edge_infer.wholefile import replacing
 
 log = logging.getLogger(__name__)
 
@@ -67,13 +68,9 @@ class Journal:
         if len(self._judged) > 2 * len(names) + _LINES:
             self._judged = {name: each for name, each in self._judged.items() if name in names}
         if self._lines > 2 * len(self._judged) + _LINES:
-            part = self._path.with_suffix(".part")
-            with part.open("w", encoding="ascii") as file:
+            with replacing(self._path, self._path.with_suffix(".part")) as file:
                 for name, version in self._judged.items():
-                    file.write(f"{json.dumps([name, *version])}\n")
-                file.flush()
-                os.fsync(file.fileno())
-            part.replace(self._path)
+                    file.write(f"{json.dumps([name, *version])}\n".encode("ascii"))
             self._lines, self._torn = len(self._judged), False
 
 
