@@ -31,6 +31,7 @@ COMMANDS = {
 
 
 class _Commands(click.Group):
+    # click passes its context to both; which commands there are does not depend on it
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's parameter
         return sorted(COMMANDS)
 

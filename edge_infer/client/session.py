@@ -285,7 +285,7 @@ class Session:
         broker = self._broker
         properties = None
         if broker.protocol == "5":
-            properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
+            properties = Properties(PacketTypes.CONNECT)
             properties.ReceiveMaximum = WINDOW
             properties.SessionExpiryInterval = self._keep_s
         host, _, port = broker.address.rpartition(":")

@@ -151,7 +151,7 @@ class Connection:
         settings = self._settings
         properties = None
         if self._v5:
-            properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
+            properties = Properties(PacketTypes.CONNECT)
             properties.ReceiveMaximum = RECEIVE_MAXIMUM
             properties.MaximumPacketSize = LARGEST_PACKET
         try:
@@ -269,7 +269,7 @@ class Connection:
     def _will_properties(self, will: Publication) -> Properties | None:
         if not self._v5:
             return None
-        properties = Properties(PacketTypes.WILLMESSAGE)  # type: ignore[no-untyped-call]
+        properties = Properties(PacketTypes.WILLMESSAGE)
         properties.PayloadFormatIndicator = 1
         properties.ContentType = will.content_type
         properties.UserProperty = list(will.user)

@@ -107,6 +107,7 @@ def _await(db: sqlite3.Connection, id_: int, timeout_s: float) -> Answer:
             return Answer(done, on_wire, by_service=True)
         if progress != seen:
             seen, until = progress, time.monotonic() + timeout_s
+        # another process answers, in the database: nothing can be waited on
         time.sleep(_POLL_S)
     done_before = f"; {seen} message(s) were done before" if seen > 0 else ""
     raise OutboxError(

@@ -215,6 +215,7 @@ class Folder:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
                 if time.monotonic() < until:
+                    # a command holds it for moments; a lock with a time limit there is none
                     time.sleep(0.02)
                     continue
                 os.close(lock)

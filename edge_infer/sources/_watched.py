@@ -242,7 +242,7 @@ class Watched:
 
     @staticmethod
     def _is_picture(name: str) -> bool:
-        return not name.startswith((".", "~")) and os.path.splitext(name)[1].lower() in PICTURES  # noqa: PTH122
+        return not name.startswith((".", "~")) and os.path.splitext(name)[1].lower() in PICTURES  # noqa: PTH122 - of each name, often
 
     def _is_known(self, name: str) -> bool:
         version = self._version(name)

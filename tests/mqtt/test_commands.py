@@ -21,7 +21,7 @@ TOPIC = f"{PREFIX}/cap/cmd/start_single_job"
 def _ask(
     requester: Subscriber, payload: str = "{}", *, answer_to: str | None = None, retain: bool = False
 ) -> None:
-    properties = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]
+    properties = Properties(PacketTypes.PUBLISH)
     if answer_to is not None:
         properties.ResponseTopic = answer_to
         properties.CorrelationData = b"c-1"

@@ -26,8 +26,8 @@ LONG = "孔" * 5000
 )
 def test_a_foreign_reader_finds_every_property(publication: Publication) -> None:
     packed = PublishProperties(publication).pack()
-    read = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]
-    _, length = read.unpack(packed)  # type: ignore[no-untyped-call]
+    read = Properties(PacketTypes.PUBLISH)
+    _, length = read.unpack(packed)
     assert length == len(packed)
     found = {key: value for key, value in vars(read).items() if key[0].isupper()}
     assert found.pop("PayloadFormatIndicator") == publication.text

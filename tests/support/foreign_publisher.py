@@ -38,7 +38,7 @@ class ForeignPublisher:
         **user: str,
     ) -> None:
         """Below the prefix unless ``topic`` is a whole one; ``user``: user properties."""
-        properties = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]
+        properties = Properties(PacketTypes.PUBLISH)
         if user:
             properties.UserProperty = list(user.items())
         if expiry_s is not None:

@@ -99,7 +99,7 @@ class Asker:
         """``verb`` with its station before it, like ``cap/snapshot``; ``payload`` is JSON or bytes."""
         station, _, name = verb.rpartition("/")
         topic = f"{self._prefix}/{station}/cmd/{name}" if station else f"{self._prefix}/cmd/{name}"
-        properties = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]
+        properties = Properties(PacketTypes.PUBLISH)
         if expiry_s is not None:
             properties.MessageExpiryInterval = expiry_s
         if response_topic is not None:

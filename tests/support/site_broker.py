@@ -79,7 +79,7 @@ class Peer:
         self.client.on_message = self._on_message
         self.client.on_publish = self._on_publish
         self.client.on_subscribe = self._on_subscribe
-        properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
+        properties = Properties(PacketTypes.CONNECT)
         properties.SessionExpiryInterval = 600 if durable else 0
         self.client.connect(broker.host, broker.port, clean_start=not durable, properties=properties)
         self.client.loop_start()

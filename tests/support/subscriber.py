@@ -73,7 +73,7 @@ class Subscriber:
         self.client.on_message = self._on_message
         self.client.on_disconnect = lambda *_: self._subscribed.clear()
         if v5:
-            properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
+            properties = Properties(PacketTypes.CONNECT)
             properties.SessionExpiryInterval = 600 if durable else 0
             self.client.connect(broker.host, broker.port, clean_start=not durable, properties=properties)
         else:
@@ -96,7 +96,7 @@ class Subscriber:
             client.subscribe([(topic, 1) for topic in self._topics])
 
     def _on_message(self, _client: paho.Client, _data: object, message: paho.MQTTMessage) -> None:
-        known = message.properties.json() if message.properties else {}  # type: ignore[no-untyped-call]
+        known = message.properties.json() if message.properties else {}
         received = Received(
             message.topic,
             bytes(message.payload),
