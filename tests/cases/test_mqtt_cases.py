@@ -24,7 +24,7 @@ from edge_infer.result import ClassificationContent
 from tests.support import networks
 from tests.support.mosquitto import Mosquitto
 from tests.support.pki import Pki
-from tests.support.publishers import PREFIX, device
+from tests.support.publishers import PREFIX, Device, device
 from tests.support.results import result
 from tests.support.running import ForeignSubscriber, Running
 from tests.support.runs import site
@@ -152,6 +152,32 @@ def test_d09_a_certificate_out_of_its_time_is_said_with_the_local_time_and_tried
 
 def _refused_names(names: dict[str, list[str]]) -> list[str]:
     return [*names["must_not_reach_the_broker_raw"], *names["changes_the_topic_depth_unless_escaped"]]
+
+
+def test_d11_an_outage_longer_than_the_queue_gives_up_ok_first_and_a_restart_keeps_the_rest(
+    mosquitto: Mosquitto, tmp_path: Path
+) -> None:
+    few = {"max_rows": 5}
+    made = [result("cap", "NOK" if number in (3, 10) else "OK") for number in range(1, 11)]
+    before = Device(mosquitto, tmp_path / "outbox", outbox=few)
+    for one in made:
+        before.put(one)
+        before.outbox.flush(5)
+    before.close()
+    with (
+        subscribed(mosquitto, f"{PREFIX}/cap/#") as subscriber,
+        device(mosquitto, tmp_path / "outbox", outbox=few) as after,
+    ):
+        after.delivered()
+        ranges = [one for gap in subscriber.on("/gap") for one in gap.json["ranges"]]
+        given_up = {seq for one in ranges for seq in range(one["fromSeq"], one["toSeq"] + 1)}
+        arrived = {one.json["seq"]: one for one in subscriber.on("/result")}
+    # the newest OK and every NOK; one place of the five is the event's that says so
+    assert arrived.keys() == {3, 8, 9, 10}
+    assert given_up == {1, 2, 4, 5, 6, 7}
+    for seq, message in arrived.items():
+        assert message.user["delayed"] == "true"
+        assert message.json["creationTime"] == json.loads(made[seq - 1].as_json())["creationTime"]
 
 
 @pytest.mark.parametrize("room", ["cameras", "stations", "models"])
