@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import threading
 import time
@@ -132,6 +133,8 @@ class DriverSource:
         with self._changed:
             self._changed.wait_for(lambda: self._connected or self._failure, open_timeout_s + GRACE_S)
             if self._connected:
+                # a thread that is inside OpenCV while the interpreter ends aborts the process
+                atexit.register(self.close)
                 return
             self._closed = True
             self._raise_failure()
@@ -168,6 +171,7 @@ class DriverSource:
             self._closed = True
             self._waiting.clear()
             self._changed.notify_all()
+        atexit.unregister(self.close)
         self._thread.join(CLOSE_S)
         if self._thread.is_alive():
             log.warning("camera %s: its driver hangs and is left behind", self._camera)

@@ -72,22 +72,3 @@ class Journal:
                 for name, version in self._judged.items():
                     file.write(f"{json.dumps([name, *version])}\n".encode("ascii"))
             self._lines, self._torn = len(self._judged), False
-
-
-def move(path: Path, folder: Path) -> Path:
-    """Into ``folder``, under a name of its own: nothing is ever overwritten. OSError where that fails."""
-    for number in range(1, 100_000):
-        name = path.name if number == 1 else f"{path.stem}-{number}{path.suffix}"
-        target = folder / name
-        try:
-            # ours from now on; the move puts the picture in its place at once
-            os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600))
-        except FileExistsError:
-            continue
-        try:
-            path.rename(target)
-        except BaseException:
-            target.unlink(missing_ok=True)
-            raise
-        return target
-    raise FileExistsError(f"{folder} holds too many pictures named {path.name}")

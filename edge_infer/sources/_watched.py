@@ -20,7 +20,8 @@ import numpy as np
 from edge_infer.errors import PictureError, SourceError, SourceStalledError
 from edge_infer.frame import Frame, PartTrigger
 from edge_infer.sources._inotify import Closings
-from edge_infer.sources._judged import Journal, Version, move
+from edge_infer.sources._judged import Journal, Version
+from edge_infer.sources._put_away import move
 from edge_infer.sources._recording import PICTURES, natural
 from edge_infer.sources._watched_folder import prepare, vanished
 
