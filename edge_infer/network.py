@@ -53,7 +53,6 @@ class Network:
         self.precision = backend.precision
         self.runtime = backend.version
         self._backend = backend
-        self._input = picture.name
         self._others = {
             spec.name: value_of(spec, picture.height, picture.width)
             for spec in backend.inputs
@@ -128,13 +127,15 @@ class Network:
         )
 
     def _infer(self, pixels: NDArray[np.uint8], region: PixelBox | None) -> Inference:
-        start = time.perf_counter()
-        tensor, transform = self._preprocess(pixels, region)
-        prepared = time.perf_counter()
-        outputs = self._backend.infer({self._input: tensor, **self._others})
-        answered = time.perf_counter()
-        findings = self._decoder.decode(outputs, transform)
-        end = time.perf_counter()
+        with self._backend.request() as request:
+            start = time.perf_counter()
+            transform = self._preprocess(pixels, region, request.picture)
+            prepared = time.perf_counter()
+            outputs = request.infer(self._others)
+            answered = time.perf_counter()
+            # before the request is free again: the next frame overwrites the outputs
+            findings = self._decoder.decode(outputs, transform)
+            end = time.perf_counter()
         return Inference(
             findings,
             (prepared - start) * 1000,

@@ -40,16 +40,25 @@ class Preprocess:
         self._only_divided = spec.dtype == "float32" and not mean.any() and bool((std == 1).all())
         self._as_is = spec.dtype == "uint8"
 
-    def __call__(self, pixels: NDArray[np.uint8], region: PixelBox | None = None) -> tuple[Tensor, Transform]:
-        """BGR (H, W, 3) or grey (H, W) -> the input tensor, and the way back to pixels of the full frame.
+    def __call__(self, pixels: NDArray[np.uint8], region: PixelBox | None, tensor: Tensor) -> Transform:
+        """BGR (H, W, 3) or grey (H, W) into all of the input tensor; the way back to the full frame's pixels.
 
-        Only ``region`` is looked at. The tensor is new, the caller's to keep; the frame is not copied.
+        Only ``region`` is looked at. The frame is not copied.
         """
         frame_height, frame_width = pixels.shape[:2]
         x1, y1, x2, y2 = region or (0, 0, frame_width, frame_height)
         fit = self._fit(x2 - x1, y2 - y1)
-        tensor = self._tensor(pixels[y1:y2, x1:x2], fit)
-        return tensor, fit.transform((x1, y1, x2, y2), frame_width, frame_height)
+        self._write(pixels[y1:y2, x1:x2], fit, tensor[0])
+        # a network with a fixed batch answers one frame so many times
+        tensor[1:] = tensor[0]
+        return fit.transform((x1, y1, x2, y2), frame_width, frame_height)
+
+    def new(self) -> Tensor:
+        """Memory for one input tensor."""
+        spec, size = self._spec, (self._spec.height, self._spec.width)
+        batch = spec.shape[0] or 1
+        shape = (batch, self._channels, *size) if self._planar else (batch, *size, self._channels)
+        return np.empty(shape, spec.dtype)
 
     def _fit(self, width: int, height: int) -> Fit:
         card, spec = self._card, self._spec
@@ -59,11 +68,8 @@ class Preprocess:
             return center_crop(width, height, card.size, spec.width, spec.height)
         return letterbox(width, height, spec.width, spec.height, card.align)
 
-    def _tensor(self, picture: NDArray[np.uint8], fit: Fit) -> Tensor:
-        spec, planar = self._spec, self._planar
-        size = (spec.height, spec.width)
-        tensor = np.empty((1, self._channels, *size) if planar else (1, *size, self._channels), spec.dtype)
-        canvas = tensor[0].transpose(1, 2, 0) if planar else tensor[0]
+    def _write(self, picture: NDArray[np.uint8], fit: Fit, tensor: Tensor) -> None:
+        canvas = tensor.transpose(1, 2, 0) if self._planar else tensor
         rows, columns = fit.inside
         canvas[: rows.start] = canvas[rows.stop :] = self._padding
         canvas[rows, : columns.start] = self._padding[: columns.start]
@@ -74,8 +80,6 @@ class Preprocess:
             cv2.resize(picture, (fit.width, fit.height), inside, interpolation=how)
         else:
             self._fill(inside, self._in_color(_resized(picture, fit, self._card.interpolation)))
-        batch = spec.shape[0] or 1
-        return tensor if batch == 1 else np.repeat(tensor, batch, axis=0)
 
     def _can_resize_into_place(self, picture: NDArray[np.uint8], fit: Fit) -> bool:
         same_pixels = self._as_is and not self._planar and self._spec.color == "bgr" and picture.ndim == 3

@@ -173,8 +173,8 @@ def test_a_network_that_is_refused_leaves_no_open_backend(tmp_path: Path) -> Non
     path = networks.rows(tmp_path / "m.onnx", np.zeros((1, 4, 7)))
     with pytest.raises(ModelError):
         Network.open(networks.card_for(path, InputCard((64, 64), name="picture")), Watched())
-    with pytest.raises(BackendError, match="closed"):
-        opened[0].infer({})
+    with pytest.raises(BackendError, match="closed"), opened[0].request():
+        pass
 
 
 def test_rows_that_are_not_finite_are_dropped_and_counted(

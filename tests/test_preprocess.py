@@ -15,8 +15,8 @@ from edge_infer.errors import ModelError
 from edge_infer.geometry import Transform
 from edge_infer.model.card import InputCard
 from edge_infer.picture import read
-from edge_infer.preprocess import Preprocess
 from edge_infer.tensor import PictureSpec, Tensor
+from tests.support.preprocessing import Fresh
 
 Color = Literal["bgr", "rgb", "gray"]
 Layout = Literal["nchw", "nhwc"]
@@ -87,7 +87,7 @@ def test_a_letterboxed_tensor_is_bit_for_bit_what_plain_code_makes(
     for size, frame in (((96, 128), _frame()), ((127, 65), _frame(641, 333)), ((64, 64), _frame(31, 97))):
         card = InputCard(size, align=align, pad_value=113)
         spec = _spec(size, layout=layout, dtype=dtype, color=color)
-        tensor, _ = Preprocess(card, spec)(frame)
+        tensor, _ = Fresh(card, spec)(frame)
         assert tensor.dtype == dtype
         np.testing.assert_array_equal(tensor, _letterboxed(frame, card, spec))
 
@@ -96,19 +96,19 @@ def test_a_letterboxed_tensor_is_bit_for_bit_what_plain_code_makes(
 def test_mean_and_std_stand_in_the_networks_colour_order(layout: Layout) -> None:
     for mean, std in (IMAGENET, ((0.0, 0.5, 0.0), (1.0, 1.0, 1.0)), ((0.0, 0.0, 0.0), (1.0, 1.0, 0.5))):
         card, spec = InputCard((96, 128)), _spec(layout=layout, mean=mean, std=std)
-        tensor, _ = Preprocess(card, spec)(_frame())
+        tensor, _ = Fresh(card, spec)(_frame())
         np.testing.assert_array_equal(tensor, _letterboxed(_frame(), card, spec))
 
 
 def test_area_interpolation_is_used_where_the_card_says_so() -> None:
     card, spec = InputCard((96, 128), interpolation="area"), _spec()
-    tensor, _ = Preprocess(card, spec)(_frame())
+    tensor, _ = Fresh(card, spec)(_frame())
     np.testing.assert_array_equal(tensor, _letterboxed(_frame(), card, spec))
 
 
 def test_a_fixed_batch_is_filled_with_the_one_picture() -> None:
     card, spec = InputCard((96, 128)), _spec(batch=2)
-    tensor, _ = Preprocess(card, spec)(_frame())
+    tensor, _ = Fresh(card, spec)(_frame())
     np.testing.assert_array_equal(tensor, _letterboxed(_frame(), card, spec))
 
 
@@ -116,14 +116,14 @@ def test_a_grey_frame_fills_every_channel() -> None:
     grey = _frame()[:, :, 0]
     colored = np.repeat(grey[:, :, None], 3, axis=2)
     for color in ("rgb", "bgr", "gray"):
-        prepare = Preprocess(InputCard((96, 128)), _spec(color=color))
+        prepare = Fresh(InputCard((96, 128)), _spec(color=color))
         np.testing.assert_array_equal(prepare(grey)[0], prepare(colored)[0])
 
 
 def test_nothing_outside_the_region_is_looked_at() -> None:
     region = (40, 30, 290, 190)
     frame = _frame().copy()
-    prepare = Preprocess(InputCard((96, 128)), _spec())
+    prepare = Fresh(InputCard((96, 128)), _spec())
     expected, _ = prepare(np.ascontiguousarray(frame[30:190, 40:290]))
     frame[:30] = frame[190:] = 255
     frame[:, :40] = frame[:, 290:] = 0
@@ -181,7 +181,7 @@ def test_what_is_seen_in_the_tensor_comes_back_to_its_place_in_the_frame(
         )
         frame[block[1] : block[3], block[0] : block[2]] = 255
         settings = InputCard((257, 325), interpolation=interpolation, pad_value=0, **card)
-        tensor, transform = Preprocess(settings, _spec(settings.crop or settings.size))(frame, region)
+        tensor, transform = Fresh(settings, _spec(settings.crop or settings.size))(frame, region)
         (found,) = transform.boxes_to_frame(_block_in(tensor))
         # a network pixel is up to seven of the frame; a quarter of one is what the edge finder is good for
         pixel = max((x2 - x1) / 325, (y2 - y1) / 257, 1)
@@ -206,7 +206,7 @@ def test_antialiasing_is_that_of_pil_and_torchvision() -> None:
     for size in ((48, 37), (211, 150), (300, 400)):
         frame = _frame(seed=3)
         card = InputCard(size, resize="stretch", interpolation="antialias")
-        tensor, _ = Preprocess(card, _spec(size, dtype="uint8", color="bgr", layout="nhwc"))(frame)
+        tensor, _ = Fresh(card, _spec(size, dtype="uint8", color="bgr", layout="nhwc"))(frame)
         wish = _antialiased(frame, size[1], size[0])
         # rounded after each direction, as PIL does
         assert np.abs(tensor[0] - wish).max() <= 1.1
@@ -216,7 +216,7 @@ def test_a_picture_of_the_networks_size_is_not_resampled() -> None:
     frame = _frame(128, 96)
     for interpolation in ("linear", "area", "antialias"):
         card = InputCard((96, 128), resize="stretch", interpolation=interpolation)
-        tensor, _ = Preprocess(card, _spec(dtype="uint8", color="bgr", layout="nhwc"))(frame)
+        tensor, _ = Fresh(card, _spec(dtype="uint8", color="bgr", layout="nhwc"))(frame)
         np.testing.assert_array_equal(tensor[0], frame)
 
 
@@ -224,12 +224,12 @@ def test_a_centre_crop_is_the_middle_of_the_resized_picture() -> None:
     frame = _frame(400, 256)
     card = InputCard((256, 256), resize="center_crop", crop=(224, 224))
     spec = _spec((224, 224), dtype="uint8", color="bgr", layout="nhwc")
-    tensor, _ = Preprocess(card, spec)(frame)
+    tensor, _ = Fresh(card, spec)(frame)
     np.testing.assert_array_equal(tensor[0], frame[16:240, 88:312])
 
 
 def test_tensors_are_the_callers_to_keep() -> None:
-    prepare = Preprocess(InputCard((96, 128)), _spec(layout="nhwc", dtype="uint8", color="bgr"))
+    prepare = Fresh(InputCard((96, 128)), _spec(layout="nhwc", dtype="uint8", color="bgr"))
     first, _ = prepare(_frame(seed=1))
     kept = first.copy()
     second, _ = prepare(_frame(seed=2))
@@ -241,13 +241,13 @@ def test_tensors_are_the_callers_to_keep() -> None:
 
 def test_a_frame_that_needs_no_change_is_still_not_handed_out() -> None:
     frame = _frame(128, 96)
-    tensor, _ = Preprocess(InputCard((96, 128)), _spec(layout="nhwc", dtype="uint8", color="bgr"))(frame)
+    tensor, _ = Fresh(InputCard((96, 128)), _spec(layout="nhwc", dtype="uint8", color="bgr"))(frame)
     assert not np.shares_memory(tensor, frame)
 
 
 def test_threads_do_not_mix_their_frames() -> None:
     frames = [_frame(seed=seed) for seed in range(8)]
-    prepare = Preprocess(InputCard((96, 128), interpolation="antialias"), _spec())
+    prepare = Fresh(InputCard((96, 128), interpolation="antialias"), _spec())
     expected = [prepare(frame)[0] for frame in frames]
 
     def work(index: int) -> tuple[Tensor, Transform]:
@@ -262,7 +262,7 @@ def test_a_real_photo_reaches_the_network_as_plain_code_makes_it(shared: Path) -
     for path in sorted((shared / "assets/photos").glob("*.jpg")):
         photo = read(path).pixels
         card, spec = InputCard((640, 640)), _spec((640, 640))
-        tensor, _ = Preprocess(card, spec)(photo)
+        tensor, _ = Fresh(card, spec)(photo)
         np.testing.assert_array_equal(tensor, _letterboxed(photo, card, spec))
 
 
@@ -277,10 +277,10 @@ def test_a_real_photo_reaches_the_network_as_plain_code_makes_it(shared: Path) -
 )
 def test_a_network_that_cannot_be_fed_is_refused(spec: PictureSpec, match: str) -> None:
     with pytest.raises(ModelError, match=match):
-        Preprocess(InputCard((96, 128)), spec)
+        Fresh(InputCard((96, 128)), spec)
 
 
 def test_a_crop_that_is_not_the_networks_size_is_refused_with_both() -> None:
     card = InputCard((256, 256), resize="center_crop", crop=(200, 200))
     with pytest.raises(ModelError, match=r"200x200.*224x224"):
-        Preprocess(card, _spec((224, 224)))
+        Fresh(card, _spec((224, 224)))

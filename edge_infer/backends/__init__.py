@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Protocol
+from contextlib import AbstractContextManager
+from typing import Annotated, Literal, Protocol, Self
 
 from pydantic import Field
 
@@ -17,6 +18,22 @@ BACKENDS = {
 }
 """``type:`` of a backend -> its settings class."""
 
+Profile = Literal["latency", "throughput"]
+"""One frame as soon as possible, with all cores; or as many frames a second as the device can."""
+
+
+class Request(Protocol):
+    """A frame's place in the runtime: memory to fill and memory to read, for one thread at a time."""
+
+    picture: Tensor
+    """What the picture is written to; it keeps what was written."""
+
+    def infer(self, others: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Run on ``picture`` and the ``others`` inputs; BackendError where the runtime fails.
+
+        One tensor an output: views that the next frame overwrites.
+        """
+
 
 class Backend(Protocol):
     """Runs one network. Knows tensors; knows nothing of boxes or YAML."""
@@ -25,7 +42,8 @@ class Backend(Protocol):
     """The one that takes the picture is a PictureSpec and says what is left to do."""
     outputs: tuple[TensorSpec, ...]
     requests: int
-    """How many threads may be inside ``infer`` at once."""
+    """How many threads may be inside at once."""
+    profile: Profile
     requested: str
     """The device asked for."""
     running: str
@@ -35,8 +53,11 @@ class Backend(Protocol):
     version: str
     """Of the runtime."""
 
+    def request(self) -> AbstractContextManager[Request]:
+        """One that is free; waits for it. BackendError where the backend is closed."""
+
     def infer(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """One tensor an output, the caller's to keep. BackendError where the runtime fails."""
+        """``request`` for who has the tensors: one an output, the caller's to keep."""
 
     def close(self) -> None:
         """Safe to call twice."""
@@ -51,8 +72,16 @@ class BackendSettings(Settings):
     """A device name of the runtime: CPU, GPU, NPU."""
     fallback: tuple[Annotated[str, Field(min_length=1)], ...] = ()
     """Devices to try in this order where the device is not there or cannot run the network; else it fails."""
-    requests: Annotated[int, Field(ge=1, le=16)] = 1
-    """How many frames may be in the network at once."""
+    profile: Profile | None = None
+    """`latency` or `throughput`; without it the service chooses by the stations that use the model."""
+    requests: Annotated[int, Field(ge=1, le=16)] | None = None
+    """How many frames may be in the network at once; without it what the profile needs on the device."""
+    threads: Annotated[int, Field(ge=1, le=1024)] | None = None
+    """Cores that the runtime may use; without it those that the service may use."""
+
+    def in_profile(self, profile: Profile) -> Self:
+        """These, with that profile unless they say one."""
+        return self if self.profile is not None else self.model_copy(update={"profile": profile})
 
     def open(self, card: ModelCard) -> Backend:
         """Load and compile. ModelError: the file cannot be used; BackendError: the device is not there."""

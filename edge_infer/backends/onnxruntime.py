@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Mapping
 from types import ModuleType
 from typing import Any, Literal
 
 import numpy as np
 
-from edge_infer.backends import BackendSettings
+from edge_infer import cores
+from edge_infer.backends import BackendSettings, Profile
 from edge_infer.backends.common import (
     first_that_opens,
     network_picture,
     picture_shape,
     reason,
-    refuse_misfits,
 )
+from edge_infer.backends.pool import Pool
 from edge_infer.errors import BackendError, ModelError
 from edge_infer.model.card import ModelCard
-from edge_infer.tensor import Tensor, TensorSpec
+from edge_infer.tensor import PictureSpec, Tensor, TensorSpec
 
 log = logging.getLogger(__name__)
 
@@ -48,14 +48,14 @@ class OnnxRuntime(BackendSettings):
             )
         return first_that_opens(
             (self.device, *self.fallback),
-            lambda device: OnnxRuntimeBackend(card, self.device, device, self.requests),
+            lambda device: OnnxRuntimeBackend(card, self, device),
         )
 
 
-class OnnxRuntimeBackend:
+class OnnxRuntimeBackend(Pool["_Request"]):
     """One session; ONNX Runtime lets several threads into it."""
 
-    def __init__(self, card: ModelCard, requested: str, device: str, requests: int) -> None:
+    def __init__(self, card: ModelCard, settings: OnnxRuntime, device: str) -> None:
         try:
             import onnxruntime
         except ImportError as error:
@@ -63,65 +63,50 @@ class OnnxRuntimeBackend:
                 f"ONNX Runtime cannot be loaded: {error}", hint="pip install onnxruntime"
             ) from error
 
-        self._failures = _failures(onnxruntime)
+        self.failures = _failures(onnxruntime)
         provider = _provider(onnxruntime, device)
-        self._session: Any = self._open(onnxruntime, card, provider, requests)
-        running = self._session.get_providers()[0]
+        self.profile: Profile = settings.profile or "latency"
+        threads = settings.threads or cores.usable()
+        # in its own thread each caller computes alone, which wastes nothing
+        self.requests = settings.requests or (threads if self.profile == "throughput" else 1)
+        session = self._open(onnxruntime, card, provider, max(1, threads // self.requests))
+        running = session.get_providers()[0]
         if running != provider:
             # it only warns and runs on the CPU
             raise BackendError(
                 f"ONNX Runtime would run {card.network} on {running.removesuffix(_PROVIDER)} only",
                 hint="see its log for the library that is missing",
             )
-        self.requests = requests
-        self.requested = requested
+        self.requested = settings.device
         self.running = running.removesuffix(_PROVIDER)
         self.version = f"ONNX Runtime {onnxruntime.__version__}"
         # it has no setting for this: what the network's own tensors are
-        ports = (*self._session.get_inputs(), *self._session.get_outputs())
+        ports = (*session.get_inputs(), *session.get_outputs())
         self.precision = "f16" if any(value.type == "tensor(float16)" for value in ports) else "f32"
         self.inputs: tuple[TensorSpec, ...] = tuple(
             network_picture(card, spec) if spec.name == card.input.name else spec
-            for spec in (_spec(value) for value in self._session.get_inputs())
+            for spec in (_spec(value) for value in session.get_inputs())
         )
         # decoders are given float32 whatever the network computes in
         self.outputs = tuple(
             TensorSpec(spec.name, spec.shape, "float32") if spec.dtype == "float16" else spec
-            for spec in (_spec(value) for value in self._session.get_outputs())
+            for spec in (_spec(value) for value in session.get_outputs())
         )
+        super().__init__("ONNX Runtime", (_Request(session, self) for _ in range(self.requests)))
 
-    def infer(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """One tensor an output, the caller's to keep."""
-        session = self._session
-        if session is None:
-            raise BackendError("the ONNX Runtime backend is closed")
-        refuse_misfits(self.inputs, tensors)
-        try:
-            answers = session.run(None, dict(tensors))
-        except self._failures as error:
-            raise BackendError(f"ONNX Runtime failed on {self.running}: {reason(error)}") from error
-        return {
-            spec.name: np.asarray(answer, np.float32) if answer.dtype == np.float16 else answer
-            for spec, answer in zip(self.outputs, answers, strict=True)
-        }
-
-    def close(self) -> None:
-        """Safe to call twice."""
-        self._session = None
-
-    def _open(self, onnxruntime: ModuleType, card: ModelCard, provider: str, requests: int) -> Any:
+    def _open(self, onnxruntime: ModuleType, card: ModelCard, provider: str, threads: int) -> Any:
         def session(sizes: Mapping[str, int]) -> Any:
             # its own fallback prints on standard output and runs on another device
             return onnxruntime.InferenceSession(
                 str(card.network),
-                _options(onnxruntime, requests, sizes),
+                _options(onnxruntime, threads, sizes),
                 providers=[provider],
                 enable_fallback=0,
             )
 
         try:
             opened = session({})
-        except self._failures as error:
+        except self.failures as error:
             raise ModelError(
                 f"ONNX Runtime {onnxruntime.__version__} cannot use {card.network}: {reason(error)}",
                 hint="export it again, or try the other backend",
@@ -132,10 +117,31 @@ class OnnxRuntimeBackend:
         try:
             # with fixed sizes it plans its memory once and folds what depends on them
             return session(sizes)
-        except self._failures as error:
+        except self.failures as error:
             # its shape inference refuses some graphs then that it runs well with free sizes
             log.info("%s runs with free sizes: %s", card.network, reason(error))
             return opened
+
+
+class _Request:
+    """Memory of ours that is bound to the session: it allocates nothing for a frame."""
+
+    def __init__(self, session: Any, backend: OnnxRuntimeBackend) -> None:
+        self._session, self._backend = session, backend
+        (spec,) = (one for one in backend.inputs if isinstance(one, PictureSpec))
+        self.picture: Tensor = np.zeros([side or 1 for side in spec.shape], spec.dtype)
+        self._name = spec.name
+
+    def infer(self, others: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """See Request."""
+        try:
+            answers = self._session.run(None, {self._name: self.picture, **others})
+        except self._backend.failures as error:
+            raise BackendError(f"ONNX Runtime failed on {self._backend.running}: {reason(error)}") from error
+        return {
+            spec.name: np.asarray(answer, np.float32) if answer.dtype == np.float16 else answer
+            for spec, answer in zip(self._backend.outputs, answers, strict=True)
+        }
 
 
 def _provider(onnxruntime: ModuleType, device: str) -> str:
@@ -147,11 +153,10 @@ def _provider(onnxruntime: ModuleType, device: str) -> str:
     raise BackendError(f"ONNX Runtime has no device {device} here", hint=f"devices on this machine: {names}")
 
 
-def _options(onnxruntime: ModuleType, requests: int, sizes: Mapping[str, int]) -> Any:
+def _options(onnxruntime: ModuleType, threads: int, sizes: Mapping[str, int]) -> Any:
     options = onnxruntime.SessionOptions()
-    # Of the cores this process may use: the default counts them all, and floods the log in a container.
-    cores = len(os.sched_getaffinity(0))
-    options.intra_op_num_threads = max(1, cores // requests)
+    # its default counts all cores, and floods the log in a container that may use some
+    options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     # Failures come as exceptions; written to the log as well, a terminal gets them in colour.
     options.log_severity_level = _FATAL_ONLY

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from functools import cache
-from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from edge_infer.backends import BackendSettings
+from edge_infer import cores
+from edge_infer.backends import BackendSettings, Profile
 from edge_infer.backends.common import (
     first_that_opens,
     network_picture,
     picture_shape,
     reason,
-    refuse_misfits,
 )
 from edge_infer.backends.npu import compile_apart, obstacles
+from edge_infer.backends.pool import Pool
 from edge_infer.errors import BackendError, ModelError
 from edge_infer.model.card import ModelCard
 from edge_infer.model.ir_file import output_name
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _NPU = "NPU"
+_SPARE, _MOST_REQUESTS = 2, 16
 _VIRTUAL = ("AUTO", "MULTI", "HETERO")
 # a message that is not UTF-8 (a damaged name in the file) becomes a ValueError
 _FAILURES = (RuntimeError, ValueError)
@@ -48,83 +48,67 @@ class OpenVino(BackendSettings):
     def open(self, card: ModelCard) -> OpenVinoBackend:
         """ModelError: the file cannot be used; BackendError: the device is not there or cannot run it."""
         return first_that_opens(
-            (self.device, *self.fallback),
-            lambda device: OpenVinoBackend(card, self.device, device, self.requests, self.precision),
+            (self.device, *self.fallback), lambda device: OpenVinoBackend(card, self, device)
         )
 
 
-class OpenVinoBackend:
+class OpenVinoBackend(Pool["_Request"]):
     """One compiled network and a pool of requests.
 
     Type, layout, colour, scale, mean and std are part of the compiled network; a uint8 picture remains.
     """
 
-    def __init__(
-        self, card: ModelCard, requested: str, device: str, requests: int, precision: str = "f32"
-    ) -> None:
+    def __init__(self, card: ModelCard, settings: OpenVino, device: str) -> None:
         core = _core()
         _refuse_absent(core, device)
         network, picture = _as_compiled(core, card)
-        compiled = _compile(core, card, network, device.upper(), _hints(device, precision))
+        self.profile: Profile = settings.profile or "latency"
+        compiled = _compile(core, card, network, device.upper(), _hints(settings, device))
         self.inputs: tuple[TensorSpec, ...] = tuple(
             picture if _is_picture(card, port) else _spec(index, port)
             for index, port in enumerate(compiled.inputs)
         )
         self.outputs = tuple(_spec(index, port) for index, port in enumerate(compiled.outputs))
-        self.requests = requests
-        self.requested = requested
+        self.requested = settings.device
         # (CPU): the helper of a device that could not be compiled for
         running = [str(name).strip("()") for name in compiled.get_property("EXECUTION_DEVICES")]
         self.running = ",".join(running)
         self.version = f"OpenVINO {_version()}"
         self.precision = _precision(compiled)
-        if precision == "f32" and self.precision != "f32" and _NPU not in running:
+        if settings.precision == "f32" and self.precision != "f32" and _NPU not in running:
             raise BackendError(
                 f"OpenVINO would run {card.network} on {self.running} in {self.precision} instead of f32",
                 hint=f"say `precision: {self.precision}` under `backend:` if that is meant",
             )
-        if self.precision != precision:
+        if self.precision != settings.precision:
             log.warning(
                 "%s was to run in %s, on %s it runs in %s",
-                card.network, precision, self.running, self.precision,
+                card.network, settings.precision, self.running, self.precision,
             )  # fmt: skip
-        self._closed = False
-        # requests keep the compiled network alive; None: closed
-        self._free: SimpleQueue[Any] = SimpleQueue()
-        for _ in range(requests):
-            self._free.put(compiled.create_infer_request())
+        self.requests = settings.requests or _requests(compiled, self.profile)
+        super().__init__("OpenVINO", (_Request(compiled, self) for _ in range(self.requests)))
 
-    def infer(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """One tensor an output, the caller's to keep."""
-        refuse_misfits(self.inputs, tensors)
-        with self._request() as request:
-            try:
-                # share_outputs would give views that the next picture overwrites
-                answers = request.infer(
-                    [tensors[spec.name] for spec in self.inputs], share_inputs=True, share_outputs=False
-                )
-            except _FAILURES as error:
-                raise BackendError(f"OpenVINO failed on {self.running}: {reason(error)}") from error
-            return {spec.name: answers[index] for index, spec in enumerate(self.outputs)}
 
-    def close(self) -> None:
-        """Safe to call twice."""
-        self._closed = True
-        while not self._free.empty():
-            self._free.get()
-        self._free.put(None)
+class _Request:
+    """One of OpenVINO's, with its own memory: nothing is copied on the way in or out."""
 
-    @contextmanager
-    def _request(self) -> Iterator[Any]:
-        request = self._free.get()
-        if request is None:
-            self._free.put(None)
-            raise BackendError("the OpenVINO backend is closed")
+    def __init__(self, compiled: openvino.CompiledModel, backend: OpenVinoBackend) -> None:
+        # it keeps the compiled network alive
+        self._request = compiled.create_infer_request()
+        self._running = backend.running
+        self._index = {spec.name: index for index, spec in enumerate(backend.inputs)}
+        self._outputs = [spec.name for spec in backend.outputs]
+        (picture,) = (spec.name for spec in backend.inputs if isinstance(spec, PictureSpec))
+        self.picture: Tensor = self._request.get_input_tensor(self._index[picture]).data
+
+    def infer(self, others: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """See Request."""
+        request = self._request
         try:
-            yield request
-        finally:
-            if not self._closed:
-                self._free.put(request)
+            request.infer({self._index[name]: one for name, one in others.items()}, share_inputs=True)
+            return {name: request.get_output_tensor(index).data for index, name in enumerate(self._outputs)}
+        except _FAILURES as error:
+            raise BackendError(f"OpenVINO failed on {self._running}: {reason(error)}") from error
 
 
 @cache
@@ -199,13 +183,25 @@ def _version() -> str:
     return str(openvino.__version__).partition("-")[0]
 
 
-def _hints(device: str, precision: str) -> dict[str, str]:
-    hints = {"PERFORMANCE_HINT": "LATENCY"}
-    if device.upper().partition(".")[0] != _NPU:
+def _hints(settings: OpenVino, device: str) -> dict[str, str]:
+    hints = {"PERFORMANCE_HINT": (settings.profile or "latency").upper()}
+    kind = device.upper().partition(".")[0]
+    if kind != _NPU:
         # some CPUs and every GPU take fewer bits by themselves, and the same frame would give another
         # answer; an NPU has f16 only
-        hints["INFERENCE_PRECISION_HINT"] = precision
+        hints["INFERENCE_PRECISION_HINT"] = settings.precision
+    # by itself it knows the cores of the affinity, and which of them are fast; it knows no quota
+    threads = settings.threads or (cores.usable() if cores.usable() < cores.allowed() else None)
+    if kind == "CPU" and threads is not None:
+        hints["INFERENCE_NUM_THREADS"] = str(threads)
     return hints
+
+
+def _requests(compiled: openvino.CompiledModel, profile: Profile) -> int:
+    """While the device is busy with as many as it takes at once, others are filled and read."""
+    if profile == "latency":
+        return 1
+    return min(_MOST_REQUESTS, int(compiled.get_property("OPTIMAL_NUMBER_OF_INFER_REQUESTS")) + _SPARE)
 
 
 def _precision(compiled: openvino.CompiledModel) -> str:

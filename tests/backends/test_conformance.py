@@ -21,6 +21,7 @@ from edge_infer.preprocess import Preprocess
 from edge_infer.registry import resolve
 from edge_infer.tensor import PictureSpec, Tensor
 from tests.support import networks
+from tests.support.preprocessing import Fresh
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
@@ -45,7 +46,7 @@ def picture_spec(backend: Backend) -> PictureSpec:
 
 def feed(backend: Backend, card_input: InputCard, pixels: NDArray[np.uint8]) -> dict[str, Tensor]:
     spec = picture_spec(backend)
-    tensor, _ = Preprocess(card_input, spec)(pixels)
+    tensor, _ = Fresh(card_input, spec)(pixels)
     return backend.infer({spec.name: tensor})
 
 
@@ -121,6 +122,23 @@ def test_answers_are_the_callers_to_keep(settings: Callable[..., BackendSettings
     first[:] = 0  # and may be written to
 
 
+def test_requests_have_memory_of_their_own(settings: Callable[..., BackendSettings], tmp_path: Path) -> None:
+    card_input = InputCard((64, 96), name="picture")
+    backend = settings(requests=2).open(
+        networks.card_for(networks.echo(tmp_path / "echo.onnx", (1, 3, 64, 96)), card_input)
+    )
+    prepare = Preprocess(card_input, picture_spec(backend))
+    with backend.request() as one, backend.request() as other:
+        prepare(np.full((64, 96, 3), 10, np.uint8), None, one.picture)
+        prepare(np.full((64, 96, 3), 250, np.uint8), None, other.picture)
+        answers = [request.infer({})["echo"] for request in (one, other)]
+        np.testing.assert_allclose(answers[0], 10 / 255, atol=1e-5)
+        np.testing.assert_allclose(answers[1], 250 / 255, atol=1e-5)
+        # what was written stays
+        np.testing.assert_allclose(one.infer({})["echo"], 10 / 255, atol=1e-5)
+    backend.close()
+
+
 def test_as_many_threads_as_requests_each_get_their_own_answer(
     settings: Callable[..., BackendSettings], tmp_path: Path
 ) -> None:
@@ -189,7 +207,7 @@ def test_tensors_that_are_not_its_inputs_are_refused(
     card_input = InputCard((64, 96), name="picture")
     network = networks.echo(tmp_path / "echo.onnx", (1, 3, 64, 96))
     backend = settings().open(networks.card_for(network, card_input))
-    tensor, _ = Preprocess(card_input, picture_spec(backend))(photo())
+    tensor, _ = Fresh(card_input, picture_spec(backend))(photo())
     with pytest.raises(BackendError, match=r"takes|given"):
         backend.infer(wrong(tensor))
     # and the backend is none the worse

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
+from edge_infer import cores
 from edge_infer.backends.onnxruntime import OnnxRuntime
 from edge_infer.errors import BackendError, ModelError
 from edge_infer.model.card import InputCard, ModelCard
@@ -38,12 +38,23 @@ def test_an_ir_is_refused_with_the_backend_that_runs_it(tmp_path: Path) -> None:
         OnnxRuntime().open(networks.card_for(network, InputCard((64, 96), name="picture")))
 
 
-def test_threads_are_those_this_process_may_use_shared_by_its_requests(card: ModelCard) -> None:
-    cores = len(os.sched_getaffinity(0))
-    for requests in (1, 16):
-        backend = OnnxRuntime(requests=requests).open(card)
-        options = backend._session.get_session_options()
-        assert options.intra_op_num_threads == max(1, cores // requests)
+@pytest.mark.parametrize("usable", [1, 2, 6])
+def test_threads_are_those_this_process_may_use_shared_by_its_requests(
+    card: ModelCard, monkeypatch: pytest.MonkeyPatch, usable: int
+) -> None:
+    monkeypatch.setattr(cores, "usable", lambda: usable)
+    for keys, requests, threads in (
+        ({}, 1, usable),
+        ({"profile": "throughput"}, usable, 1),
+        ({"requests": 2}, 2, max(1, usable // 2)),
+        ({"requests": 16}, 16, 1),
+        ({"threads": 3}, 1, 3),
+        ({"threads": 3, "profile": "throughput"}, 3, 1),
+    ):
+        backend = OnnxRuntime.model_validate(keys).open(card)
+        with backend.request() as request:
+            options = request._session.get_session_options()
+        assert (backend.requests, options.intra_op_num_threads) == (requests, threads)
         assert options.get_session_config_entry("session.intra_op.allow_spinning") == "0"
         backend.close()
 

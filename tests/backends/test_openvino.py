@@ -8,13 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edge_infer.backends.openvino import OpenVino
+from edge_infer import cores
+from edge_infer.backends.openvino import OpenVino, OpenVinoBackend
 from edge_infer.errors import BackendError, ModelError
 from edge_infer.model.card import InputCard, ModelCard
 from edge_infer.model.network_file import read_network
-from edge_infer.preprocess import Preprocess
 from edge_infer.tensor import PictureSpec
 from tests.support import networks
+from tests.support.preprocessing import Fresh
 
 
 @pytest.fixture
@@ -51,8 +52,8 @@ def test_networks_compute_in_float32_and_share_the_cores(card: ModelCard) -> Non
     # some CPUs take bf16 by themselves; pinned threads of two networks share the same first cores
     for device in ("CPU", "AUTO"):
         backend = OpenVino(device=device).open(card)
-        request = backend._free.get()
-        compiled = request.get_compiled_model()
+        with backend.request() as request:
+            compiled = request._request.get_compiled_model()
         if device == "AUTO":
             properties = compiled.get_property("DEVICE_PROPERTIES")["CPU"]
         else:
@@ -60,6 +61,30 @@ def test_networks_compute_in_float32_and_share_the_cores(card: ModelCard) -> Non
             properties = {name: compiled.get_property(name) for name in names}
         assert "float32" in str(properties["INFERENCE_PRECISION_HINT"])
         assert properties["ENABLE_CPU_PINNING"] is False
+
+
+def test_a_profile_sizes_the_requests_to_the_device(card: ModelCard) -> None:
+    for profile, hint in (("latency", "LATENCY"), ("throughput", "THROUGHPUT")):
+        backend = OpenVino(profile=profile).open(card)  # type: ignore[arg-type]  # a Literal
+        with backend.request() as request:
+            compiled = request._request.get_compiled_model()
+        assert str(compiled.get_property("PERFORMANCE_HINT")).endswith(hint)
+        at_once = compiled.get_property("OPTIMAL_NUMBER_OF_INFER_REQUESTS")
+        assert backend.requests == (1 if profile == "latency" else at_once + 2)
+        backend.close()
+    assert OpenVino(profile="throughput", requests=3).open(card).requests == 3
+
+
+def test_it_takes_no_more_threads_than_it_was_given(card: ModelCard, monkeypatch: pytest.MonkeyPatch) -> None:
+    def threads(backend: OpenVinoBackend) -> int:
+        with backend.request() as request:
+            return int(request._request.get_compiled_model().get_property("INFERENCE_NUM_THREADS"))
+
+    assert threads(OpenVino(threads=1, profile="throughput").open(card)) == 1
+    # a quota of the control group, which the runtime does not look at
+    monkeypatch.setattr(cores, "usable", lambda: 1)
+    monkeypatch.setattr(cores, "allowed", lambda: 2)
+    assert threads(OpenVino().open(card)) == 1
 
 
 @pytest.mark.parametrize("device", ["CPU", "AUTO", "MULTI:CPU", "HETERO:CPU"])
@@ -101,7 +126,7 @@ def test_an_ir_gives_the_answers_of_the_onnx_file_it_was_made_from(tmp_path: Pat
         backend = OpenVino().open(networks.card_for(network, card_input))
         (spec,) = backend.inputs
         assert isinstance(spec, PictureSpec)
-        tensor, _ = Preprocess(card_input, spec)(np.zeros((64, 64, 3), np.uint8))
+        tensor, _ = Fresh(card_input, spec)(np.zeros((64, 64, 3), np.uint8))
         np.testing.assert_array_equal(backend.infer({"picture": tensor})["output0"], answer)
         backend.close()
 
@@ -116,7 +141,7 @@ def test_an_ir_whose_tensors_have_no_names_is_read_and_run_under_the_same_ones(t
     backend = OpenVino().open(networks.card_for(ir, card_input))
     (spec,) = backend.inputs
     assert isinstance(spec, PictureSpec)
-    tensor, _ = Preprocess(card_input, spec)(np.zeros((64, 64, 3), np.uint8))
+    tensor, _ = Fresh(card_input, spec)(np.zeros((64, 64, 3), np.uint8))
     assert list(backend.infer({name: tensor})) == [spec.name for spec in told.outputs] == ["output0"]
     backend.close()
 

@@ -16,9 +16,9 @@ from edge_infer.decoders import DECODERS, Decoder
 from edge_infer.findings import Findings
 from edge_infer.model.card import InputCard, ModelCard
 from edge_infer.picture import read
-from edge_infer.preprocess import Preprocess
 from edge_infer.registry import resolve
 from edge_infer.tensor import PictureSpec, TensorSpec
+from tests.support.preprocessing import Fresh
 
 
 class _Network:
@@ -46,7 +46,7 @@ class _Network:
         outputs = tuple(
             TensorSpec(output.name, tuple(output.shape), "float32") for output in self.session.get_outputs()
         )
-        self.preprocess = Preprocess(card, spec)
+        self.preprocess = Fresh(card, spec)
         model = ModelCard("test", path, "0", "detect", decoder, tuple(labels), card)
         self.decoder: Decoder = resolve(DECODERS, decoder)(model, outputs)
 

@@ -37,7 +37,7 @@ def compiled_for(device: str) -> bytes:
     (picture,) = network.inputs
     assert (picture.element_type.get_type_name(), list(picture.shape)) == ("u8", [1, 240, 320, 3])
     assert npu.obstacles(network) == ()
-    return npu.compile_blob(network, device, openvino._hints(device, "f32"))
+    return npu.compile_blob(network, device, openvino._hints(openvino.OpenVino(device=device), device))
 
 
 @pytest.mark.parametrize("platform", ["3720", "4000", "5010"])

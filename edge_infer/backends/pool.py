@@ -1,0 +1,59 @@
+"""The free requests of one backend."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from queue import SimpleQueue
+from typing import Generic, TypeVar
+
+from edge_infer.backends import Request
+from edge_infer.backends.common import refuse_misfits
+from edge_infer.errors import BackendError
+from edge_infer.tensor import PictureSpec, Tensor, TensorSpec
+
+R = TypeVar("R", bound=Request)
+
+
+class Pool(Generic[R]):
+    """Hands each request to one thread at a time; a base of backends."""
+
+    inputs: tuple[TensorSpec, ...]
+
+    def __init__(self, runtime: str, requests: Iterable[R]) -> None:
+        """``runtime``: its name, for messages."""
+        self._runtime = runtime
+        self._closed = False
+        # None: closed
+        self._free: SimpleQueue[R | None] = SimpleQueue()
+        for request in requests:
+            self._free.put(request)
+
+    @contextmanager
+    def request(self) -> Iterator[R]:
+        """See Backend."""
+        request = self._free.get()
+        if request is None:
+            self._free.put(None)
+            raise BackendError(f"the {self._runtime} backend is closed")
+        try:
+            yield request
+        finally:
+            if not self._closed:
+                self._free.put(request)
+
+    def infer(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """See Backend."""
+        refuse_misfits(self.inputs, tensors)
+        picture = next(spec.name for spec in self.inputs if isinstance(spec, PictureSpec))
+        with self.request() as request:
+            request.picture[...] = tensors[picture]
+            answers = request.infer({name: one for name, one in tensors.items() if name != picture})
+            return {name: answer.copy() for name, answer in answers.items()}
+
+    def close(self) -> None:
+        """See Backend."""
+        self._closed = True
+        while not self._free.empty():
+            self._free.get()
+        self._free.put(None)
