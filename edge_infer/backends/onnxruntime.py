@@ -56,30 +56,15 @@ class OnnxRuntimeBackend(Pool["_Request"]):
     """One session; ONNX Runtime lets several threads into it."""
 
     def __init__(self, card: ModelCard, settings: OnnxRuntime, device: str) -> None:
-        try:
-            import onnxruntime
-        except ImportError as error:
-            raise BackendError(
-                f"ONNX Runtime cannot be loaded: {error}", hint="pip install onnxruntime"
-            ) from error
-
-        self.failures = _failures(onnxruntime)
-        provider = _provider(onnxruntime, device)
         self.profile: Profile = settings.profile or "latency"
         threads = settings.threads or cores.usable()
         # in its own thread each caller computes alone, which wastes nothing
         self.requests = settings.requests or (threads if self.profile == "throughput" else 1)
-        session = self._open(onnxruntime, card, provider, max(1, threads // self.requests))
-        running = session.get_providers()[0]
-        if running != provider:
-            # it only warns and runs on the CPU
-            raise BackendError(
-                f"ONNX Runtime would run {card.network} on {running.removesuffix(_PROVIDER)} only",
-                hint="see its log for the library that is missing",
-            )
+        session = open_session(card, device, max(1, threads // self.requests))
+        self.failures = failures()
         self.requested = settings.device
-        self.running = running.removesuffix(_PROVIDER)
-        self.version = f"ONNX Runtime {onnxruntime.__version__}"
+        self.running = session.get_providers()[0].removesuffix(_PROVIDER)
+        self.version = version()
         # it has no setting for this: what the network's own tensors are
         ports = (*session.get_inputs(), *session.get_outputs())
         self.precision = "f16" if any(value.type == "tensor(float16)" for value in ports) else "f32"
@@ -93,34 +78,6 @@ class OnnxRuntimeBackend(Pool["_Request"]):
             for spec in (_spec(value) for value in session.get_outputs())
         )
         super().__init__("ONNX Runtime", (_Request(session, self) for _ in range(self.requests)))
-
-    def _open(self, onnxruntime: ModuleType, card: ModelCard, provider: str, threads: int) -> Any:
-        def session(sizes: Mapping[str, int]) -> Any:
-            # its own fallback prints on standard output and runs on another device
-            return onnxruntime.InferenceSession(
-                str(card.network),
-                _options(onnxruntime, threads, sizes),
-                providers=[provider],
-                enable_fallback=0,
-            )
-
-        try:
-            opened = session({})
-        except self.failures as error:
-            raise ModelError(
-                f"ONNX Runtime {onnxruntime.__version__} cannot use {card.network}: {reason(error)}",
-                hint="export it again, or try the other backend",
-            ) from error
-        sizes = _free_sizes(card, opened)
-        if not sizes:
-            return opened
-        try:
-            # with fixed sizes it plans its memory once and folds what depends on them
-            return session(sizes)
-        except self.failures as error:
-            # its shape inference refuses some graphs then that it runs well with free sizes
-            log.info("%s runs with free sizes: %s", card.network, reason(error))
-            return opened
 
 
 class _Request:
@@ -144,6 +101,65 @@ class _Request:
         }
 
 
+def open_session(card: ModelCard, device: str, threads: int, *, spinning: bool = False) -> Any:
+    """An InferenceSession with every size fixed that its graph lets fix.
+
+    ``spinning``: its threads wait for work at full speed. ModelError: the file cannot be used; BackendError:
+    the device is not there.
+    """
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise BackendError(
+            f"ONNX Runtime cannot be loaded: {error}", hint="pip install onnxruntime"
+        ) from error
+
+    provider = _provider(onnxruntime, device)
+    try:
+        session = _session(onnxruntime, card, provider, threads, spinning=spinning)
+    except failures() as error:
+        raise ModelError(
+            f"ONNX Runtime {onnxruntime.__version__} cannot use {card.network}: {reason(error)}",
+            hint="export it again, or try the other backend",
+        ) from error
+    running = session.get_providers()[0]
+    if running != provider:
+        # it only warns and runs on the CPU
+        raise BackendError(
+            f"ONNX Runtime would run {card.network} on {running.removesuffix(_PROVIDER)} only",
+            hint="see its log for the library that is missing",
+        )
+    return session
+
+
+def version() -> str:
+    """Of the runtime, with its name."""
+    import onnxruntime
+
+    return f"ONNX Runtime {onnxruntime.__version__}"
+
+
+def _session(onnxruntime: ModuleType, card: ModelCard, provider: str, threads: int, *, spinning: bool) -> Any:
+    def opened(sizes: Mapping[str, int]) -> Any:
+        # its own fallback prints on standard output and runs on another device
+        options = _options(onnxruntime, threads, sizes, spinning=spinning)
+        return onnxruntime.InferenceSession(
+            str(card.network), options, providers=[provider], enable_fallback=0
+        )
+
+    free = opened({})
+    sizes = _free_sizes(card, free)
+    if not sizes:
+        return free
+    try:
+        # with fixed sizes it plans its memory once and folds what depends on them
+        return opened(sizes)
+    except failures() as error:
+        # its shape inference refuses some graphs then that it runs well with free sizes
+        log.info("%s runs with free sizes: %s", card.network, reason(error))
+        return free
+
+
 def _provider(onnxruntime: ModuleType, device: str) -> str:
     there = [name for name in onnxruntime.get_available_providers() if not name.startswith(_NOT_A_DEVICE)]
     for provider in there:
@@ -153,7 +169,7 @@ def _provider(onnxruntime: ModuleType, device: str) -> str:
     raise BackendError(f"ONNX Runtime has no device {device} here", hint=f"devices on this machine: {names}")
 
 
-def _options(onnxruntime: ModuleType, threads: int, sizes: Mapping[str, int]) -> Any:
+def _options(onnxruntime: ModuleType, threads: int, sizes: Mapping[str, int], *, spinning: bool) -> Any:
     options = onnxruntime.SessionOptions()
     # its default counts all cores, and floods the log in a container that may use some
     options.intra_op_num_threads = threads
@@ -161,7 +177,7 @@ def _options(onnxruntime: ModuleType, threads: int, sizes: Mapping[str, int]) ->
     # Failures come as exceptions; written to the log as well, a terminal gets them in colour.
     options.log_severity_level = _FATAL_ONLY
     options.use_deterministic_compute = True
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.add_session_config_entry("session.intra_op.allow_spinning", "1" if spinning else "0")
     # Untrained or pruned weights give denormals, which cost half the speed; only the first session decides.
     options.add_session_config_entry("session.set_denormal_as_zero", "1")
     for symbol, size in sizes.items():
@@ -187,8 +203,10 @@ def _spec(value: Any) -> TensorSpec:
     return TensorSpec(value.name, shape, _DTYPES.get(kind, kind))
 
 
-def _failures(onnxruntime: ModuleType) -> tuple[type[Exception], ...]:
-    """Its exceptions have no class of their own in common."""
+def failures() -> tuple[type[Exception], ...]:
+    """What it raises: they have no class of their own in common."""
+    import onnxruntime
+
     state = onnxruntime.capi.onnxruntime_pybind11_state
     own = [kind for kind in vars(state).values() if isinstance(kind, type) and issubclass(kind, Exception)]
     return (*own, RuntimeError, ValueError)
