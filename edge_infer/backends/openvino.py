@@ -22,6 +22,7 @@ from edge_infer.backends.pool import Pool
 from edge_infer.errors import BackendError, ModelError
 from edge_infer.model.card import ModelCard
 from edge_infer.model.ir_file import output_name
+from edge_infer.telemetry import switch_off
 from edge_infer.tensor import PictureSpec, Tensor, TensorSpec
 
 if TYPE_CHECKING:
@@ -65,15 +66,15 @@ class OpenVinoBackend(Pool["_Request"]):
         self.profile: Profile = settings.profile or "latency"
         compiled = _compile(core, card, network, device.upper(), _hints(settings, device))
         self.inputs: tuple[TensorSpec, ...] = tuple(
-            picture if _is_picture(card, port) else _spec(index, port)
+            picture if _is_picture(card, port) else spec_of(index, port)
             for index, port in enumerate(compiled.inputs)
         )
-        self.outputs = tuple(_spec(index, port) for index, port in enumerate(compiled.outputs))
+        self.outputs = tuple(spec_of(index, port) for index, port in enumerate(compiled.outputs))
         self.requested = settings.device
         # (CPU): the helper of a device that could not be compiled for
         running = [str(name).strip("()") for name in compiled.get_property("EXECUTION_DEVICES")]
         self.running = ",".join(running)
-        self.version = f"OpenVINO {_version()}"
+        self.version = version()
         self.precision = _precision(compiled)
         if settings.precision == "f32" and self.precision != "f32" and _NPU not in running:
             raise BackendError(
@@ -114,6 +115,7 @@ class _Request:
 @cache
 def _core() -> openvino.Core:
     """One for the process: it holds the plug-ins and what is set for a device, behind AUTO too."""
+    switch_off()
     try:
         import openvino
     except ImportError as error:
@@ -126,6 +128,16 @@ def _core() -> openvino.Core:
         # Pinning puts the threads of every network on the same first cores.
         core.set_property("CPU", {"ENABLE_CPU_PINNING": False})
     return core
+
+
+def compile_as_stored(card: ModelCard, settings: OpenVino) -> openvino.CompiledModel:
+    """The network as its file has it, nothing folded in, in the profile of the settings; only sizes are fixed.
+
+    ModelError where the file cannot be used, BackendError where OpenVINO or the device is not there.
+    """
+    core = _core()
+    _refuse_absent(core, settings.device)
+    return _compile(core, card, _read(core, card), settings.device.upper(), _hints(settings, settings.device))
 
 
 def npu_obstacles(card: ModelCard) -> tuple[str, ...]:
@@ -176,11 +188,12 @@ def _npu_of(core: openvino.Core, device: str) -> str | None:
     return next((name for name in plain if name.partition(".")[0] == _NPU), None)
 
 
-def _version() -> str:
+def version() -> str:
+    """Of the runtime, with its name."""
     import openvino
 
     # 2026.4.1-22982-...: the rest names a build
-    return str(openvino.__version__).partition("-")[0]
+    return f"OpenVINO {str(openvino.__version__).partition('-')[0]}"
 
 
 def _hints(settings: OpenVino, device: str) -> dict[str, str]:
@@ -245,7 +258,7 @@ def _read(core: openvino.Core, card: ModelCard) -> openvino.Model:
     try:
         network = core.read_model(card.network)
         port = _picture_port(card, network)
-        shape = picture_shape(card, _spec(0, port))
+        shape = picture_shape(card, spec_of(0, port))
         if port.partial_shape != PartialShape(list(shape)):
             network.reshape({port: PartialShape(list(shape)), **_one_of_each(card, network)})
     except _FAILURES as error:
@@ -308,7 +321,7 @@ def _build_preprocessing(card: ModelCard, network: openvino.Model) -> PictureSpe
     from openvino.preprocess import ColorFormat, PrePostProcessor
 
     port = _picture_port(card, network)
-    taken = network_picture(card, _spec(0, port))
+    taken = network_picture(card, spec_of(0, port))
     processor = PrePostProcessor(network)
     picture = processor.input(network.inputs.index(port))
     picture.tensor().set_element_type(Type.u8).set_layout(Layout("NHWC"))
@@ -331,7 +344,8 @@ def _build_preprocessing(card: ModelCard, network: openvino.Model) -> PictureSpe
     return taken
 
 
-def _spec(index: int, port: Any) -> TensorSpec:
+def spec_of(index: int, port: Any) -> TensorSpec:
+    """What an input or output of OpenVINO takes or gives."""
     shape = tuple(side.get_length() if side.is_static else None for side in port.partial_shape)
     name = output_name(index, port.node.friendly_name, port.get_names())
     return TensorSpec(name, shape, np.dtype(port.element_type.to_dtype()).name)
