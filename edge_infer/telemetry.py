@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from types import ModuleType
 
 
 def switch_off() -> None:
@@ -11,4 +12,6 @@ def switch_off() -> None:
     Both report their import and their use to their maker over the internet, and write a client's number into
     the home folder, unless the package that reports is not there.
     """
-    sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type] - None: importing it fails
+    # None: importing it fails
+    modules: dict[str, ModuleType | None] = sys.modules  # type: ignore[assignment]  # typed for modules only
+    modules.setdefault("openvino_telemetry", None)

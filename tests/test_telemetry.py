@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-
 from tests.support.strangers import strangers_asked
 
 _LOAD = """
