@@ -70,12 +70,12 @@ class OnnxRuntimeBackend(Pool["_Request"]):
         self.precision = "f16" if any(value.type == "tensor(float16)" for value in ports) else "f32"
         self.inputs: tuple[TensorSpec, ...] = tuple(
             network_picture(card, spec) if spec.name == card.input.name else spec
-            for spec in (_spec(value) for value in session.get_inputs())
+            for spec in (spec_of(value) for value in session.get_inputs())
         )
         # decoders are given float32 whatever the network computes in
         self.outputs = tuple(
             TensorSpec(spec.name, spec.shape, "float32") if spec.dtype == "float16" else spec
-            for spec in (_spec(value) for value in session.get_outputs())
+            for spec in (spec_of(value) for value in session.get_outputs())
         )
         super().__init__("ONNX Runtime", (_Request(session, self) for _ in range(self.requests)))
 
@@ -191,13 +191,14 @@ def _free_sizes(card: ModelCard, session: Any) -> dict[str, int]:
     for value in session.get_inputs():
         if value.name != card.input.name:
             continue
-        for side, size in zip(value.shape, picture_shape(card, _spec(value)), strict=True):
+        for side, size in zip(value.shape, picture_shape(card, spec_of(value)), strict=True):
             if isinstance(side, str) and sizes.setdefault(side, size) != size:
                 return {}
     return sizes
 
 
-def _spec(value: Any) -> TensorSpec:
+def spec_of(value: Any) -> TensorSpec:
+    """What an input or output of a session takes or gives."""
     kind = value.type.removeprefix("tensor(").removesuffix(")")
     shape = tuple(side if isinstance(side, int) and side > 0 else None for side in value.shape)
     return TensorSpec(value.name, shape, _DTYPES.get(kind, kind))

@@ -131,7 +131,7 @@ def _core() -> openvino.Core:
 
 
 def compile_as_stored(card: ModelCard, settings: OpenVino) -> openvino.CompiledModel:
-    """The network as its file has it, nothing folded in, in the profile of the settings; only sizes are fixed.
+    """The network as its file has it, in the profile of the settings; only its sizes are fixed.
 
     ModelError where the file cannot be used, BackendError where OpenVINO or the device is not there.
     """
