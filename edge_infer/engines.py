@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from edge_infer.backends import Profile
 from edge_infer.config.site import Site
 from edge_infer.engine import Engine
 from edge_infer.errors import EdgeInferError
@@ -49,14 +50,16 @@ class Engines:
         """Why the model cannot run, None where it does."""
         use, card = site.models[name], site.cards.get(name)
         try:
-            network = Network.open(card or load_model(use.path), use.backend)
+            backend = use.backend.in_profile(profile(site, name))
+            network = Network.open(card or load_model(use.path), backend)
         except EdgeInferError as error:
             return Unusable("backend_failed", str(error))
         for warning in network.card.warnings:
             log.warning("model %s: %s", name, warning)
         log.info(
-            "model %s runs on %s %s in %s",
+            "model %s runs on %s %s in %s, for %s with %d request(s)",
             name, network.backend_name, network.device.running, network.precision,
+            network.profile, network.requests,
         )  # fmt: skip
         if network.card.golden:
             report = verify(network)
@@ -101,3 +104,21 @@ class Engines:
         # a model may still be loading: it is not among them
         engines = list(self._engines.items())
         return [name for name, engine in engines if not engine.stop(max(0.0, end_s - time.monotonic()))]
+
+
+def profile(site: Site, model: str) -> Profile:
+    """How the model is compiled where its settings do not say: for the stations that judge with it.
+
+    Throughput costs each frame twice the time and more, so it is for those that wait for the next free
+    request anyway: recordings, and several stations that judge frame after frame.
+    """
+    streaming = set()
+    for name, station in site.stations.items():
+        for settings in (station, *(each[name] for each in site.recipes.values() if name in each)):
+            if settings.model != model:
+                continue
+            if site.cameras[settings.camera].recorded:
+                return "throughput"
+            if not settings.trigger.triggered:
+                streaming.add(name)
+    return "throughput" if len(streaming) > 1 else "latency"

@@ -50,6 +50,7 @@ class Network:
         self.device = Device(requested=backend.requested, running=backend.running)
         self.identity = ModelIdentity(name=card.name, version=card.version, sha256=card.sha256)
         self.requests = backend.requests
+        self.profile = backend.profile
         self.precision = backend.precision
         self.runtime = backend.version
         self._backend = backend
