@@ -18,6 +18,7 @@ from edge_infer.errors import EdgeInferError
 from edge_infer.registry import resolve
 
 COMMANDS = {
+    "batch": "edge_infer.commands.batch:batch",
     "check": "edge_infer.commands.check:check",
     "commission": "edge_infer.commands.commission:commission",
     "demo": "edge_infer.commands.demo:demo",

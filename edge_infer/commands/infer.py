@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -17,7 +16,7 @@ from edge_infer.registry import resolve
 
 if TYPE_CHECKING:
     from edge_infer.findings import Findings
-    from edge_infer.network import Inference, Network
+    from edge_infer.network import Network
     from edge_infer.picture import Picture
 
 
@@ -79,6 +78,7 @@ def choose_backend(network: Path, name: str | None, device: str) -> BackendSetti
 def _one(network: Network, image: str) -> tuple[dict[str, Any], Picture | None, Findings | None]:
     """The JSON object of one image; a picture that cannot be judged is an answer too."""
     from edge_infer.picture import read
+    from edge_infer.picture_answer import picture_answer
 
     try:
         picture = read(Path(image))
@@ -87,36 +87,23 @@ def _one(network: Network, image: str) -> tuple[dict[str, Any], Picture | None, 
         return {"image": image, "error": str(error)}, None, None
     findings = inference.findings
     found = findings if findings.undefined is None else None
-    return _answer(network, image, picture, inference), picture, found
-
-
-def _answer(network: Network, image: str, picture: Picture, inference: Inference) -> dict[str, Any]:
-    from edge_infer.answer import as_json
-
-    findings = inference.findings
     height, width = picture.pixels.shape[:2]
-    answer: dict[str, Any] = {"image": image, "width": width, "height": height, **as_json(findings)}
-    answer["warnings"] = [*picture.warnings, *network.card.warnings, *findings.warnings]
-    answer["timing_ms"] = {
-        "preprocess": round(inference.preprocess_ms, 3),
-        "infer": round(inference.infer_ms, 3),
-        "postprocess": round(inference.postprocess_ms, 3),
+    timing_ms = {
+        "preprocess": inference.preprocess_ms,
+        "infer": inference.infer_ms,
+        "postprocess": inference.postprocess_ms,
     }
-    identity = network.identity
-    answer["model"] = {"name": identity.name, "version": identity.version or "", "sha256": identity.sha256}
-    answer["backend"] = network.backend_name
-    answer["device"] = {"requested": network.device.requested, "running": network.device.running}
-    return answer
+    answer = picture_answer(
+        network, image, (width, height), findings, warnings=picture.warnings, timing_ms=timing_ms
+    )
+    return answer, picture, found
 
 
 def _print_json(answer: dict[str, Any]) -> None:
-    try:
-        line = json.dumps(answer, ensure_ascii=False, allow_nan=False).encode()
-    except UnicodeEncodeError:
-        # a file name that is not UTF-8
-        line = json.dumps(answer, allow_nan=False).encode()
+    from edge_infer.picture_answer import json_line
+
     # JSON is UTF-8 whatever the terminal's encoding is
-    sys.stdout.buffer.write(line + b"\n")
+    sys.stdout.buffer.write(json_line(answer))
     sys.stdout.buffer.flush()
 
 

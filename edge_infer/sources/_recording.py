@@ -71,7 +71,7 @@ def find(path: Path) -> list[Path]:
 
 def shots(path: Path) -> Iterator[Shot]:
     """The frames of one file."""
-    return iter((_picture(path),)) if path.suffix.lower() in PICTURES else _video(path)
+    return iter((_picture(path),)) if path.suffix.lower() in PICTURES else video(path)
 
 
 def _playable(files: Iterable[Path], where: str) -> list[Path]:
@@ -126,12 +126,29 @@ def _picture(path: Path) -> Shot:
     return Shot(picture.pixels, 0.0, None, str(path))
 
 
-def _video(path: Path) -> Iterator[Shot]:
+def video(path: Path, skip: int = 0) -> Iterator[Shot]:
+    """The frames of a video but the first ``skip``, which are decoded too: the others build on them."""
     container = _open(path)
     try:
-        yield from _Video(path, container).shots()
+        yield from _Video(path, container).shots(skip)
     finally:
         container.close()
+
+
+def length(path: Path) -> int | None:
+    """About how many frames a video says it has; None where it does not say, or cannot be read."""
+    try:
+        container = _open(path)
+    except SourceError:
+        return None
+    with container:
+        stream = container.streams.video[0]
+        if stream.frames:
+            return stream.frames
+        rate = stream.guessed_rate or stream.average_rate
+        if container.duration is None or not rate or rate > _MOST_FPS:
+            return None
+        return round(container.duration / 1_000_000 * rate)
 
 
 def _open(path: Path) -> InputContainer:
@@ -170,15 +187,16 @@ class _Video:
         self._has_times = True
         self._broken = False
 
-    def shots(self) -> Iterator[Shot]:
-        """All frames; SourceError where the video breaks off."""
+    def shots(self, skip: int) -> Iterator[Shot]:
+        """All frames but the first ``skip``; SourceError where the video breaks off."""
         count = 0
         ends_whole = True
         for frame in self._frames():
             count += 1
             ends_whole = not frame.is_corrupt
-            time_s = self._time(frame)
-            yield Shot(self._pixels.of(frame), time_s, self._damage.of(frame), str(self._path))
+            time_s, damaged = self._time(frame), self._damage.of(frame)
+            if count > skip:
+                yield Shot(self._pixels.of(frame), time_s, damaged, str(self._path))
         if self._broken or not ends_whole or self._promises_more():
             raise SourceError(
                 f"{self._path} breaks off after {count} frames ({max(0.0, self._last_s):.1f} s)",

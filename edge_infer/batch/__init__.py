@@ -1,0 +1,1 @@
+"""Every picture and every frame of many files, once, in order: a file of answers that a kill only delays."""
