@@ -1,0 +1,1 @@
+"""The pipeline beside the bare runtime's limit, measured in turns."""
