@@ -19,6 +19,7 @@ from edge_infer.registry import resolve
 
 COMMANDS = {
     "batch": "edge_infer.commands.batch:batch",
+    "bench": "edge_infer.commands.bench:bench",
     "check": "edge_infer.commands.check:check",
     "commission": "edge_infer.commands.commission:commission",
     "demo": "edge_infer.commands.demo:demo",
