@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -12,15 +13,14 @@ from numpy.typing import NDArray
 from edge_infer.errors import ModelError
 from edge_infer.geometry import Fit, PixelBox, Transform, center_crop, letterbox, stretch
 from edge_infer.model.card import InputCard
-from edge_infer.tensor import PictureSpec, Tensor
+from edge_infer.tensor import Canvas, PictureSpec, Tensor
 
 _INTERPOLATION = {"linear": cv2.INTER_LINEAR, "area": cv2.INTER_AREA}
-_FROM_BGR = {"rgb": cv2.COLOR_BGR2RGB, "gray": cv2.COLOR_BGR2GRAY}
 _DTYPES = ("uint8", "float16", "float32", "float64")
 
 
 class Preprocess:
-    """Does to a picture what is left to do before one network. Stateless: any thread may call it."""
+    """Does to a picture what is left to do before one network. Any thread may call it."""
 
     def __init__(self, card_input: InputCard, spec: PictureSpec) -> None:
         _check(card_input, spec)
@@ -29,36 +29,41 @@ class Preprocess:
         self._channels = 1 if spec.color == "gray" else 3
         self._planar = spec.layout == "nchw"
         mean, std = _by_channel(spec.mean, self._channels), _by_channel(spec.std, self._channels)
-        self._scale = np.float32(spec.scale)
-        levels = np.arange(256, dtype=np.float32)[:, None] / self._scale
+        levels = np.arange(256, dtype=np.float32)[:, None] / np.float32(spec.scale)
         # (1, 256, channels): what each grey level becomes, as OpenCV's LUT takes it
         self._table = ((levels - mean) / std)[None].astype(spec.dtype)
         # (width, channels), lying in memory like the tensor: numpy fills a hundred times faster with
         # whole rows than with single pixels
         row = np.tile(self._table[0, card_input.pad_value], (spec.width, 1))
         self._padding = row.T.copy().T if self._planar else row
-        self._only_divided = spec.dtype == "float32" and not mean.any() and bool((std == 1).all())
         self._as_is = spec.dtype == "uint8"
+        self._scratch = _Scratch()
 
-    def __call__(self, pixels: NDArray[np.uint8], region: PixelBox | None, tensor: Tensor) -> Transform:
-        """BGR (H, W, 3) or grey (H, W) into all of the input tensor; the way back to the full frame's pixels.
+    def __call__(self, pixels: NDArray[np.uint8], region: PixelBox | None, canvas: Canvas) -> Transform:
+        """BGR (H, W, 3) or grey (H, W) onto the canvas; the way back to the full frame's pixels.
 
         Only ``region`` is looked at. The frame is not copied.
         """
         frame_height, frame_width = pixels.shape[:2]
         x1, y1, x2, y2 = region or (0, 0, frame_width, frame_height)
         fit = self._fit(x2 - x1, y2 - y1)
-        self._write(pixels[y1:y2, x1:x2], fit, tensor[0])
+        tensor = canvas.tensor
+        # in the order of pixels, however they lie in memory
+        first = tensor[0].transpose(1, 2, 0) if self._planar else tensor[0]
+        if canvas.padded != fit.inside:
+            canvas.padded = fit.inside
+            self._pad(first, *fit.inside)
+        self._write(pixels[y1:y2, x1:x2], fit, first[fit.inside])
         # a network with a fixed batch answers one frame so many times
         tensor[1:] = tensor[0]
         return fit.transform((x1, y1, x2, y2), frame_width, frame_height)
 
-    def new(self) -> Tensor:
+    def new(self) -> Canvas:
         """Memory for one input tensor."""
         spec, size = self._spec, (self._spec.height, self._spec.width)
         batch = spec.shape[0] or 1
         shape = (batch, self._channels, *size) if self._planar else (batch, *size, self._channels)
-        return np.empty(shape, spec.dtype)
+        return Canvas(np.empty(shape, spec.dtype))
 
     def _fit(self, width: int, height: int) -> Fit:
         card, spec = self._card, self._spec
@@ -68,46 +73,81 @@ class Preprocess:
             return center_crop(width, height, card.size, spec.width, spec.height)
         return letterbox(width, height, spec.width, spec.height, card.align)
 
-    def _write(self, picture: NDArray[np.uint8], fit: Fit, tensor: Tensor) -> None:
-        canvas = tensor.transpose(1, 2, 0) if self._planar else tensor
-        rows, columns = fit.inside
+    def _pad(self, canvas: Tensor, rows: slice, columns: slice) -> None:
         canvas[: rows.start] = canvas[rows.stop :] = self._padding
         canvas[rows, : columns.start] = self._padding[: columns.start]
         canvas[rows, columns.stop :] = self._padding[columns.stop :]
-        inside = canvas[rows, columns]
+
+    def _write(self, picture: NDArray[np.uint8], fit: Fit, inside: Tensor) -> None:
         if self._can_resize_into_place(picture, fit):
             how = _INTERPOLATION[self._card.interpolation]
             cv2.resize(picture, (fit.width, fit.height), inside, interpolation=how)
         else:
-            self._fill(inside, self._in_color(_resized(picture, fit, self._card.interpolation)))
+            self._fill(inside, self._resized(picture, fit))
 
     def _can_resize_into_place(self, picture: NDArray[np.uint8], fit: Fit) -> bool:
         same_pixels = self._as_is and not self._planar and self._spec.color == "bgr" and picture.ndim == 3
         whole = fit.width <= fit.network_width and fit.height <= fit.network_height
         return same_pixels and whole and self._card.interpolation in _INTERPOLATION
 
-    def _in_color(self, picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        # called after resizing, where fewer pixels are left
-        color = self._spec.color
-        if picture.ndim == 2:
-            return picture if color == "gray" else _pixels(cv2.cvtColor(picture, cv2.COLOR_GRAY2BGR))
-        return picture if color == "bgr" else _pixels(cv2.cvtColor(picture, _FROM_BGR[color]))
+    def _resized(self, picture: NDArray[np.uint8], fit: Fit) -> NDArray[np.uint8]:
+        """The part of the resized picture that lies in the network's input."""
+        if (fit.height, fit.width) == picture.shape[:2]:
+            return picture[fit.kept]
+        if self._card.interpolation == "antialias":
+            return _antialiased(picture, fit)
+        resized = self._scratch.get("resized", (fit.height, fit.width, *picture.shape[2:]))
+        how = _INTERPOLATION[self._card.interpolation]
+        return _pixels(cv2.resize(picture, (fit.width, fit.height), resized, interpolation=how))[fit.kept]
 
     def _fill(self, inside: Tensor, picture: NDArray[np.uint8]) -> None:
         if self._planar or self._channels == 1:
             # numpy and OpenCV are several times faster on planes than on a transposed picture
-            for channel, plane in enumerate(cv2.split(picture)):
-                self._normalise(_pixels(plane), self._table[:, :, channel], inside[:, :, channel])
+            for channel, plane in enumerate(self._planes(picture)):
+                self._normalise(plane, self._table[:, :, channel], inside[:, :, channel])
         else:
-            self._normalise(picture, self._table, inside)
+            self._normalise(self._in_color(picture), self._table, inside)
+
+    def _planes(self, picture: NDArray[np.uint8]) -> list[NDArray[np.uint8]]:
+        """The picture's channels in the network's order."""
+        size = picture.shape[:2]
+        if self._channels == 1:
+            gray = (
+                picture
+                if picture.ndim == 2
+                else cv2.cvtColor(picture, cv2.COLOR_BGR2GRAY, self._scratch.get("gray", size))
+            )
+            return [_pixels(gray)]
+        if picture.ndim == 2:
+            return [picture] * 3
+        planes = cv2.split(picture, [self._scratch.get(f"plane {channel}", size) for channel in range(3)])
+        ordered = planes if self._spec.color == "bgr" else planes[::-1]
+        return [_pixels(plane) for plane in ordered]
+
+    def _in_color(self, picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        if picture.ndim == 2:
+            return _pixels(cv2.cvtColor(picture, cv2.COLOR_GRAY2BGR))
+        return picture if self._spec.color == "bgr" else _pixels(cv2.cvtColor(picture, cv2.COLOR_BGR2RGB))
 
     def _normalise(self, picture: NDArray[np.uint8], table: Tensor, out: Tensor) -> None:
         if self._as_is:
             out[...] = picture
-        elif self._only_divided:
-            np.divide(picture, self._scale, out=out)
         else:
             cv2.LUT(picture, table, out)
+
+
+class _Scratch(threading.local):
+    """Pictures in between, of each thread its own: fresh memory costs more than what is done with it."""
+
+    def __init__(self) -> None:
+        self._memory: dict[str, NDArray[np.uint8]] = {}
+
+    def get(self, use: str, shape: tuple[int, ...]) -> NDArray[np.uint8]:
+        """What this thread used last for it, where the size is the same."""
+        memory = self._memory.get(use)
+        if memory is None or memory.shape != shape:
+            memory = self._memory[use] = np.empty(shape, np.uint8)
+        return memory
 
 
 def _check(card: InputCard, spec: PictureSpec) -> None:
@@ -144,16 +184,6 @@ def _by_channel(values: Sequence[float], channels: int) -> NDArray[np.float32]:
 
 def _pixels(image: object) -> NDArray[np.uint8]:
     return np.asarray(image, np.uint8)
-
-
-def _resized(picture: NDArray[np.uint8], fit: Fit, interpolation: str) -> NDArray[np.uint8]:
-    """The part of the resized picture that lies in the network's input."""
-    if (fit.height, fit.width) == picture.shape[:2]:
-        return picture[fit.kept]
-    if interpolation == "antialias":
-        return _antialiased(picture, fit)
-    resized = cv2.resize(picture, (fit.width, fit.height), interpolation=_INTERPOLATION[interpolation])
-    return _pixels(resized)[fit.kept]
 
 
 def _antialiased(picture: NDArray[np.uint8], fit: Fit) -> NDArray[np.uint8]:

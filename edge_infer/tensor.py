@@ -36,3 +36,17 @@ class PictureSpec(TensorSpec):
     """x / scale, then (x - mean) / std, in ``color`` order."""
     mean: tuple[float, ...]
     std: tuple[float, ...]
+
+
+class Canvas:
+    """The memory of the input that takes the picture; it keeps what was written."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.tensor = tensor
+        self.padded: object = None
+        """Around what part of it there is padding already; None: nowhere."""
+
+    def fill(self, tensor: Tensor) -> None:
+        """With a whole tensor."""
+        self.padded = None
+        self.tensor[...] = tensor

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from edge_infer.model.card import ModelCard
 from edge_infer.settings import Settings
-from edge_infer.tensor import Tensor, TensorSpec
+from edge_infer.tensor import Canvas, Tensor, TensorSpec
 
 BACKENDS = {
     "onnxruntime": "edge_infer.backends.onnxruntime:OnnxRuntime",
@@ -25,8 +25,8 @@ Profile = Literal["latency", "throughput"]
 class Request(Protocol):
     """A frame's place in the runtime: memory to fill and memory to read, for one thread at a time."""
 
-    picture: Tensor
-    """What the picture is written to; it keeps what was written."""
+    picture: Canvas
+    """What the picture is written to."""
 
     def infer(self, others: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Run on ``picture`` and the ``others`` inputs; BackendError where the runtime fails.

@@ -20,7 +20,7 @@ from edge_infer.backends.common import (
 from edge_infer.backends.pool import Pool
 from edge_infer.errors import BackendError, ModelError
 from edge_infer.model.card import ModelCard
-from edge_infer.tensor import PictureSpec, Tensor, TensorSpec
+from edge_infer.tensor import Canvas, PictureSpec, Tensor, TensorSpec
 
 log = logging.getLogger(__name__)
 
@@ -86,13 +86,13 @@ class _Request:
     def __init__(self, session: Any, backend: OnnxRuntimeBackend) -> None:
         self._session, self._backend = session, backend
         (spec,) = (one for one in backend.inputs if isinstance(one, PictureSpec))
-        self.picture: Tensor = np.zeros([side or 1 for side in spec.shape], spec.dtype)
+        self.picture = Canvas(np.zeros([side or 1 for side in spec.shape], spec.dtype))
         self._name = spec.name
 
     def infer(self, others: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """See Request."""
         try:
-            answers = self._session.run(None, {self._name: self.picture, **others})
+            answers = self._session.run(None, {self._name: self.picture.tensor, **others})
         except self._backend.failures as error:
             raise BackendError(f"ONNX Runtime failed on {self._backend.running}: {reason(error)}") from error
         return {

@@ -23,7 +23,7 @@ from edge_infer.errors import BackendError, ModelError
 from edge_infer.model.card import ModelCard
 from edge_infer.model.ir_file import output_name
 from edge_infer.telemetry import switch_off
-from edge_infer.tensor import PictureSpec, Tensor, TensorSpec
+from edge_infer.tensor import Canvas, PictureSpec, Tensor, TensorSpec
 
 if TYPE_CHECKING:
     import openvino
@@ -100,7 +100,7 @@ class _Request:
         self._index = {spec.name: index for index, spec in enumerate(backend.inputs)}
         self._outputs = [spec.name for spec in backend.outputs]
         (picture,) = (spec.name for spec in backend.inputs if isinstance(spec, PictureSpec))
-        self.picture: Tensor = self._request.get_input_tensor(self._index[picture]).data
+        self.picture = Canvas(self._request.get_input_tensor(self._index[picture]).data)
 
     def infer(self, others: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """See Request."""

@@ -47,7 +47,7 @@ class Pool(Generic[R]):
         refuse_misfits(self.inputs, tensors)
         picture = next(spec.name for spec in self.inputs if isinstance(spec, PictureSpec))
         with self.request() as request:
-            request.picture[...] = tensors[picture]
+            request.picture.fill(tensors[picture])
             answers = request.infer({name: one for name, one in tensors.items() if name != picture})
             return {name: answer.copy() for name, answer in answers.items()}
 

@@ -18,7 +18,8 @@ class Fresh:
         self._preprocess = Preprocess(card_input, spec)
 
     def __call__(self, pixels: NDArray[np.uint8], region: PixelBox | None = None) -> tuple[Tensor, Transform]:
-        tensor = self._preprocess.new()
+        canvas = self._preprocess.new()
         # whatever the memory held before
-        tensor.fill(77)
-        return tensor, self._preprocess(pixels, region, tensor)
+        canvas.tensor.fill(77)
+        transform = self._preprocess(pixels, region, canvas)
+        return canvas.tensor, transform
