@@ -28,6 +28,7 @@ COMMANDS = {
     "model": "edge_infer.commands.model:model",
     "outbox": "edge_infer.commands.outbox:outbox",
     "run": "edge_infer.commands.run:run",
+    "tune": "edge_infer.commands.tune:tune",
     "watch": "edge_infer.commands.watch:watch",
 }
 

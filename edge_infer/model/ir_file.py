@@ -61,6 +61,7 @@ def read_ir(path: Path) -> NetworkFile:
         path=path,
         format="ir",
         sha256=sha256(path, weights),
+        weights=weights,
         written_for=f"OpenVINO IR {version}",
         inputs=tuple(_input(path, layer) for layer in layers if layer.get("type") == "Parameter"),
         outputs=outputs,

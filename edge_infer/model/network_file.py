@@ -43,6 +43,8 @@ class NetworkFile:
     """Output -> the operation that computes it, those that only move values around left out."""
     exporter: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
     """What the exporter wrote beside the graph: metadata_props, metadata.yaml or rt_info/framework."""
+    weights: tuple[Path, ...] = ()
+    """The other files that it consists of."""
     model_info: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """What Model API writes: rt_info/model_info of an IR, ``model_info KEY`` of an ONNX file."""
 

@@ -62,6 +62,7 @@ def _read(path: Path) -> NetworkFile:
         path=path,
         format="onnx",
         sha256=sha256(path, weights),
+        weights=tuple(weights),
         written_for=f"ONNX opset {opset}",
         inputs=tuple(_spec(path, value) for value in model.graph.input if value.name not in constants),
         outputs=tuple(_spec(path, value) for value in model.graph.output),

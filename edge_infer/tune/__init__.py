@@ -1,0 +1,1 @@
+"""Finds the fastest setting for a model on this device that keeps its accuracy."""

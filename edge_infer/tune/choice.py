@@ -1,0 +1,63 @@
+"""Which candidate is the fastest of those that may be chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from edge_infer.tune.agreement import Agreement
+from edge_infer.tune.candidates import Candidate, Variant
+from edge_infer.tune.speed import Speed
+
+Aim = Literal["throughput", "latency"]
+CLOSE = 0.03
+"""Within so much of the fastest the exact one wins: it is noise that parts them."""
+
+
+@dataclass(slots=True)
+class Judged:
+    """A variant and how it agrees with FP32."""
+
+    variant: Variant
+    agreement: Agreement | None = None
+    """None where it could not be run."""
+    rejected: str | None = None
+    """Why it may not be chosen, as a sentence."""
+
+
+@dataclass(slots=True)
+class Tried:
+    """A candidate and how fast it is."""
+
+    candidate: Candidate
+    judged: Judged
+    requests: int = 0
+    """It had when it was measured."""
+    windows: list[Speed] = field(default_factory=list)
+    speed: Speed | None = None
+    """The median of ``windows``."""
+    failed: str | None = None
+    """Why it has none."""
+
+    @property
+    def rejected(self) -> str | None:
+        """Why it may not be chosen, as a sentence; None: it may."""
+        return self.judged.rejected or self.failed
+
+
+def choose(tried: Sequence[Tried], aim: Aim) -> Tried | None:
+    """The fastest that may be chosen; None where none may."""
+    fit = [one for one in tried if one.rejected is None and one.speed is not None]
+    if not fit:
+        return None
+    best = max(fit, key=lambda one: _speed(one, aim))
+    close = [one for one in fit if _speed(one, aim) >= (1 - CLOSE) * _speed(best, aim)]
+    exact = [one for one in close if one.judged.variant.exact]
+    return max(exact or close, key=lambda one: _speed(one, aim))
+
+
+def _speed(one: Tried, aim: Aim) -> float:
+    if one.speed is None:
+        return 0.0
+    return one.speed.fps if aim == "throughput" else 1000 / one.speed.p50_ms
