@@ -6,7 +6,7 @@ APT := $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout
 
 X86 := $(filter x86_64,$(shell uname -m))
 
-.PHONY: demo test test-release bench-delivery check wheel clean
+.PHONY: demo test test-release bench bench-delivery check wheel clean
 .DELETE_ON_ERROR:
 
 demo: .venv/demo.stamp          ## the whole chain with no hardware
@@ -18,6 +18,9 @@ test: .venv/dev.stamp .venv/debian.stamp .venv/node.stamp $(if $(X86),.venv/vivi
 
 test-release: .venv/dev.stamp .venv/debian.stamp .venv/node-red.stamp .venv/npu/openvino/libs/npu_compile.exe   ## the bundled network through the NPU's real compiler, the flow in Node-RED
 	@$(BIN)/python -m pytest tests/release
+
+bench: .venv/dev.stamp          ## the pipeline beside the bare runtimes, ten minutes: docs/benchmarks.md
+	@$(BIN)/python -m tests.benchmarks.pipeline
 
 bench-delivery: .venv/dev.stamp .venv/debian.stamp    ## results a second from a station to a subscriber
 	@$(BIN)/python -m tests.benchmarks.delivery
