@@ -11,6 +11,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Protocol
 
+import cv2
+import numpy as np
+
 from edge_infer import __version__
 from edge_infer.batch.ahead import in_order
 from edge_infer.batch.inputs import Inputs
@@ -48,16 +51,17 @@ def fingerprint(card: ModelCard, network: Network, inputs: Inputs) -> dict[str, 
         "edge-infer": __version__,
         "model": card.sha256,
         "model.yaml": _card(card),
-        "backend": f"{network.backend_name} {network.runtime}",
+        "backend": network.backend_name,
+        "runtime": network.runtime,
         "device": f"{network.device.requested}, running {network.device.running}",
         "precision": network.precision,
         # by how many threads a sum is made decides its last digits
         "requests": str(network.requests),
         "cores": str(len(os.sched_getaffinity(0))),
         # they decode and resize
-        "opencv": version("opencv-python-headless"),
+        "opencv": cv2.__version__,
         "av": version("av"),
-        "numpy": version("numpy"),
+        "numpy": np.__version__,
         "inputs": f"{len(inputs)} paths, {inputs.identity()}",
     }
 
@@ -90,9 +94,11 @@ def _judge_rest(
             if now_s - synced_s >= _SYNC_S:
                 part.sync()
                 synced_s = now_s
-    except BackendError:
+    except BackendError as error:
         part.set_mark()
-        raise
+        raise BackendError(
+            error.message, hint="what was judged is kept: the same command goes on from there"
+        ) from error
     if stop.is_set():
         part.set_mark()
         part.sync()

@@ -53,12 +53,12 @@ class Part:
             raise EdgeInferError(
                 f"{out} is there already", hint="name another one, or write it anew with --restart"
             )
-        with _told(out, "make"):
+        with _told(folder, "make"):
             folder.mkdir(exist_ok=True)
         with ExitStack() as held:
             _lock(out, folder, held)
             if restart:
-                with _told(out, "begin"):
+                with _told(folder, "clear"):
                     for name in (_JOURNAL, _LINES, _WHOLE):
                         (folder / name).unlink(missing_ok=True)
             return cls(out, folder, held.pop_all())
@@ -68,7 +68,7 @@ class Part:
 
         EdgeInferError: there are lines of another batch.
         """
-        with _told(self.out, "go on with"):
+        with _told(self._folder, "read"):
             found = read(self._folder / _JOURNAL, self.lines)
             if found is not None and (found.mark.lines or found.complete):
                 self._compare(found, batch)
@@ -173,7 +173,7 @@ def folder_of(out: Path) -> Path:
 
 def _lock(out: Path, folder: Path, held: ExitStack) -> None:
     path = folder / _LOCK
-    with _told(out, "lock"):
+    with _told(folder, "lock"):
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         held.callback(os.close, file)
         try:
@@ -209,17 +209,17 @@ def _sync_folder(folder: Path) -> None:
 
 
 @contextmanager
-def _told(out: Path, what: str) -> Iterator[None]:
+def _told(path: Path, what: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise disk_trouble(out, what, error) from error
+        raise disk_trouble(path, what, error) from error
 
 
-def disk_trouble(out: Path, what: str, error: OSError) -> EdgeInferError:
-    """What could not be done to the output, and what to do."""
+def disk_trouble(path: Path, what: str, error: OSError) -> EdgeInferError:
+    """What could not be done to the output, or to what it grows in, and what to do."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         hint = "make room and run the same command again: it goes on from there"
     else:
         hint = "is its folder there, may this user write there? the same command goes on from there"
-    return EdgeInferError(f"cannot {what} {out}: {error.strerror}", hint=hint)
+    return EdgeInferError(f"cannot {what} {path}: {error.strerror}", hint=hint)

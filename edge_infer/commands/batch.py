@@ -44,8 +44,8 @@ def batch(
     """Write what MODEL finds in every picture and every video frame of INPUT... to a file, one line each.
 
     INPUT is a picture, a video, a folder (with all below it; hidden files are left out), a quoted pattern
-    like 'parts/**/*.png', or @LIST: a text file with one of these a line (@- is standard input; what
-    `find -print0` prints will do).
+    like 'parts/**/*.png', or @LIST: a text file with one of these a line, relative to the working directory
+    (@- is standard input; what `find -print0` prints will do).
 
     Lines come in the order of INPUT; in a folder its own files in natural order (2 before 10), then the
     folders below it. After a kill, a full disk or Ctrl-C the same command goes on where it ended, and the
