@@ -238,7 +238,7 @@ def test_a_bug_is_exit_3_with_a_report_file_and_no_traceback(tmp_path: Path) -> 
 
 
 def test_every_command_has_help() -> None:
-    for command in (["demo"], ["run"], ["check"], ["infer"], ["grab"], ["model", "inspect"]):
+    for command in (["demo"], ["run"], ["check"], ["infer"], ["batch"], ["grab"], ["model", "inspect"]):
         done = edge_infer(*command, "--help")
         assert done.returncode == 0, done.stderr
         assert done.stdout.startswith("Usage: ")
