@@ -10,7 +10,11 @@ from pydantic import Field
 
 from edge_infer.model.card import ModelCard
 from edge_infer.settings import Settings
+from edge_infer.telemetry import switch_off
 from edge_infer.tensor import Canvas, Tensor, TensorSpec
+
+# whatever runtime a module of this room imports: it came through here before
+switch_off()
 
 BACKENDS = {
     "onnxruntime": "edge_infer.backends.onnxruntime:OnnxRuntime",

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edge_infer.errors import BackendError
-from edge_infer.telemetry import switch_off
 
 if TYPE_CHECKING:
     import openvino
@@ -92,7 +91,6 @@ def _ending(done: subprocess.CompletedProcess[bytes]) -> str:
 
 
 def _compile(ir: str, blob: str, device: str, hints: str) -> None:
-    switch_off()
     import openvino
 
     core = openvino.Core()

@@ -15,7 +15,11 @@ from pathlib import Path
 import numpy as np
 
 from edge_infer.errors import EdgeInferError
+from edge_infer.telemetry import switch_off
 from edge_infer.tensor import Tensor
+
+# NNCF reports at its import, and so does what it imports
+switch_off()
 
 METHODS = {
     "nncf": "edge_infer.quantize.nncf:quantise",

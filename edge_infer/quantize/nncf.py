@@ -7,7 +7,6 @@ from pathlib import Path
 
 from edge_infer.quantize import Job
 from edge_infer.quantize.given import Given
-from edge_infer.telemetry import switch_off
 
 
 def quantise(job: Job) -> None:
@@ -21,7 +20,6 @@ def quantise_mixed(job: Job) -> None:
 
 
 def _quantise(job: Job, preset: str) -> None:
-    switch_off()
     import nncf
     import openvino
 
