@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from edge_infer.backends import Profile
+from edge_infer.backends.blobs import Blobs
 from edge_infer.config.site import Site
 from edge_infer.engine import Engine
 from edge_infer.errors import EdgeInferError
@@ -23,7 +24,9 @@ log = logging.getLogger(__name__)
 class Engines:
     """By model. One that cannot run is the trouble of those stations and recipes only that name it."""
 
-    def __init__(self) -> None:
+    def __init__(self, blobs: Blobs | None = None) -> None:
+        """``blobs``: where compiled networks are kept for the next start."""
+        self._blobs = blobs
         self._engines: dict[str, Engine] = {}
         self._failures: dict[str, Unusable] = {}
 
@@ -51,7 +54,7 @@ class Engines:
         use, card = site.models[name], site.cards.get(name)
         try:
             backend = use.backend.in_profile(profile(site, name))
-            network = Network.open(card or load_model(use.path), backend)
+            network = Network.open(card or load_model(use.path), backend, self._blobs)
         except EdgeInferError as error:
             return Unusable("backend_failed", str(error))
         for warning in network.card.warnings:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge_infer.backends import Backend, BackendSettings
+from edge_infer.backends.blobs import Blobs
 from edge_infer.decoders import DECODERS, TASK_DECODERS, Decoder, decoder_name
 from edge_infer.decoders.seams import merge
 from edge_infer.errors import BackendError, ModelError
@@ -66,9 +67,9 @@ class Network:
         self._decoder = decoder(card, backend.outputs)
 
     @classmethod
-    def open(cls, card: ModelCard, backend: BackendSettings) -> Network:
+    def open(cls, card: ModelCard, backend: BackendSettings, blobs: Blobs | None = None) -> Network:
         """Load and compile. ModelError: the file cannot be used; BackendError: the device is not there."""
-        opened = backend.open(card)
+        opened = backend.open(card, blobs)
         try:
             return cls(card, backend.type, opened)
         except BaseException:

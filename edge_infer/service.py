@@ -12,6 +12,7 @@ from typing import Any
 import cv2
 
 from edge_infer import __version__, clock
+from edge_infer.backends.blobs import Blobs
 from edge_infer.camera import Camera, State
 from edge_infer.changeover import Changeover
 from edge_infer.config.site import Site
@@ -48,7 +49,9 @@ DELIVER_S = 30.0
 class Service:
     """Runs one site until asked to stop, or until every camera's recording has ended."""
 
-    def __init__(self, site: Site, *, state_dir: Path, secrets: Secrets, notifier: Notifier) -> None:
+    def __init__(
+        self, site: Site, *, state_dir: Path, cache_dir: Path, secrets: Secrets, notifier: Notifier
+    ) -> None:
         self._site = site
         self._secrets = secrets
         self._notifier = notifier
@@ -71,7 +74,7 @@ class Service:
         self._delivery = Delivery(self._outbox, self._publisher, site.topic_prefix, self._recent)
         self._commands: Commands | None = None
         self._delivery.follow_shifts(Shifts(site.shifts), site.stations)
-        self._engines = Engines()
+        self._engines = Engines(Blobs(cache_dir / "networks"))
         self._changeover: Changeover | None = None
         self._state_dir = state_dir
         self._stations: dict[str, Station] = {}

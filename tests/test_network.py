@@ -12,6 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from edge_infer.backends import BACKENDS, Backend, BackendSettings
+from edge_infer.backends.blobs import Blobs
 from edge_infer.backends.onnxruntime import OnnxRuntime, OnnxRuntimeBackend
 from edge_infer.errors import BackendError, ModelError
 from edge_infer.findings import Detections
@@ -165,8 +166,8 @@ def test_a_network_that_is_refused_leaves_no_open_backend(tmp_path: Path) -> Non
     opened: list[Backend] = []
 
     class Watched(OnnxRuntime):
-        def open(self, card: ModelCard) -> OnnxRuntimeBackend:
-            backend = super().open(card)
+        def open(self, card: ModelCard, blobs: Blobs | None = None) -> OnnxRuntimeBackend:
+            backend = super().open(card, blobs)
             opened.append(backend)
             return backend
 

@@ -26,10 +26,12 @@ VARIES = (
 )
 
 
-@pytest.fixture(scope="module")
-def tape(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Every tenth frame of a real line."""
-    folder = tmp_path_factory.mktemp("tape")
+@pytest.fixture
+def tape(shared: Path, tmp_path: Path) -> Path:
+    """Every tenth frame of a real line, and beside it a real network's card."""
+    write_card(tmp_path, shared, "yolox_nano/yolox_nano")
+    folder = tmp_path / "tape"
+    folder.mkdir()
     video = cv2.VideoCapture(str(shared / "assets/videos/bottle-detection.mp4"))
     for number in range(FRAMES):
         for _ in range(10):
@@ -40,15 +42,8 @@ def tape(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("runtime", ["onnxruntime", "openvino"])
 def test_every_result_is_the_same_frame_by_frame(
-    tmp_path: Path,
-    mosquitto: Mosquitto,
-    shared: Path,
-    tape: Path,
-    run: Run,
-    subscribe: Subscribe,
-    runtime: str,
+    mosquitto: Mosquitto, tape: Path, run: Run, subscribe: Subscribe, runtime: str
 ) -> None:
-    model = write_card(tmp_path, shared, "yolox_nano/yolox_nano")
     told = []
     for name, backend in (
         ("one", {"profile": "latency"}),
@@ -56,10 +51,10 @@ def test_every_result_is_the_same_frame_by_frame(
     ):
         heard = subscribe(mosquitto, RESULTS)
         path = site(
-            tmp_path / name,
+            tape.parent / name,
             mosquitto,
             cameras={"tape": {"type": "files", "path": str(tape)}},
-            models={"m": {"path": str(model), "backend": {"type": runtime, **backend}}},
+            models={"m": {"path": str(tape.parent), "backend": {"type": runtime, **backend}}},
             stations={
                 "cap": {"camera": "tape", "model": "m", "rules": RULES, "confirm": {"k": 2, "n": 3}},
                 "rim": {

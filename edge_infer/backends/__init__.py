@@ -8,6 +8,7 @@ from typing import Annotated, Literal, Protocol, Self
 
 from pydantic import Field
 
+from edge_infer.backends.blobs import Blobs
 from edge_infer.model.card import ModelCard
 from edge_infer.settings import Settings
 from edge_infer.telemetry import switch_off
@@ -87,6 +88,9 @@ class BackendSettings(Settings):
         """These, with that profile unless they say one."""
         return self if self.profile is not None else self.model_copy(update={"profile": profile})
 
-    def open(self, card: ModelCard) -> Backend:
-        """Load and compile. ModelError: the file cannot be used; BackendError: the device is not there."""
+    def open(self, card: ModelCard, blobs: Blobs | None = None) -> Backend:
+        """Load and compile, or take what ``blobs`` kept of the last time.
+
+        ModelError: the file cannot be used; BackendError: the device is not there or cannot run it.
+        """
         raise NotImplementedError

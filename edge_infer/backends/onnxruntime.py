@@ -11,6 +11,7 @@ import numpy as np
 
 from edge_infer import cores
 from edge_infer.backends import BackendSettings, Profile
+from edge_infer.backends.blobs import Blobs
 from edge_infer.backends.common import (
     first_that_opens,
     network_picture,
@@ -40,8 +41,8 @@ class OnnxRuntime(BackendSettings):
     type: Literal["onnxruntime"] = "onnxruntime"
     """onnxruntime."""
 
-    def open(self, card: ModelCard) -> OnnxRuntimeBackend:
-        """ModelError: the file cannot be used; BackendError: the device is not there."""
+    def open(self, card: ModelCard, blobs: Blobs | None = None) -> OnnxRuntimeBackend:  # noqa: ARG002 - it starts in 50 ms
+        """See BackendSettings."""
         if card.network.suffix.lower() != ".onnx":
             raise ModelError(
                 f"ONNX Runtime cannot run {card.network}", hint="use `backend: {type: openvino}` for IR files"

@@ -11,9 +11,9 @@ import numpy as np
 
 from edge_infer import cores
 from edge_infer.backends import BackendSettings, Profile
+from edge_infer.backends.blobs import Blobs
 from edge_infer.backends.common import (
     first_that_opens,
-    network_picture,
     picture_shape,
     reason,
 )
@@ -22,7 +22,6 @@ from edge_infer.backends.pool import Pool
 from edge_infer.errors import BackendError, ModelError
 from edge_infer.model.card import ModelCard
 from edge_infer.model.ir_file import output_name
-from edge_infer.telemetry import switch_off
 from edge_infer.tensor import Canvas, PictureSpec, Tensor, TensorSpec
 
 if TYPE_CHECKING:
@@ -46,10 +45,10 @@ class OpenVino(BackendSettings):
     precision: Literal["f32", "bf16", "f16"] = "f32"
     """What to compute in: f32 answers as every other backend; bf16 and f16 are faster on some devices."""
 
-    def open(self, card: ModelCard) -> OpenVinoBackend:
-        """ModelError: the file cannot be used; BackendError: the device is not there or cannot run it."""
+    def open(self, card: ModelCard, blobs: Blobs | None = None) -> OpenVinoBackend:
+        """See BackendSettings."""
         return first_that_opens(
-            (self.device, *self.fallback), lambda device: OpenVinoBackend(card, self, device)
+            (self.device, *self.fallback), lambda device: OpenVinoBackend(card, self, device, blobs)
         )
 
 
@@ -59,14 +58,13 @@ class OpenVinoBackend(Pool["_Request"]):
     Type, layout, colour, scale, mean and std are part of the compiled network; a uint8 picture remains.
     """
 
-    def __init__(self, card: ModelCard, settings: OpenVino, device: str) -> None:
+    def __init__(self, card: ModelCard, settings: OpenVino, device: str, blobs: Blobs | None) -> None:
         core = _core()
         _refuse_absent(core, device)
-        network, picture = _as_compiled(core, card)
         self.profile: Profile = settings.profile or "latency"
-        compiled = _compile(core, card, network, device.upper(), _hints(settings, device))
+        compiled = _compiled(core, card, device.upper(), _hints(settings, device), blobs)
         self.inputs: tuple[TensorSpec, ...] = tuple(
-            picture if _is_picture(card, port) else spec_of(index, port)
+            _folded_picture(card, port) if _is_picture(card, port) else spec_of(index, port)
             for index, port in enumerate(compiled.inputs)
         )
         self.outputs = tuple(spec_of(index, port) for index, port in enumerate(compiled.outputs))
@@ -115,7 +113,6 @@ class _Request:
 @cache
 def _core() -> openvino.Core:
     """One for the process: it holds the plug-ins and what is set for a device, behind AUTO too."""
-    switch_off()
     try:
         import openvino
     except ImportError as error:
@@ -153,12 +150,57 @@ def network_as_compiled(card: ModelCard) -> openvino.Model:
 
     ModelError where the file cannot be used, BackendError where OpenVINO is not there.
     """
-    return _as_compiled(_core(), card)[0]
+    return _as_compiled(_core(), card)
 
 
-def _as_compiled(core: openvino.Core, card: ModelCard) -> tuple[openvino.Model, PictureSpec]:
+def _as_compiled(core: openvino.Core, card: ModelCard) -> openvino.Model:
     network = _read(core, card)
-    return network, _fold_preprocessing(card, network)
+    _fold_preprocessing(card, network)
+    return network
+
+
+def _compiled(
+    core: openvino.Core, card: ModelCard, device: str, hints: Mapping[str, str], blobs: Blobs | None
+) -> openvino.CompiledModel:
+    """As it was kept by an earlier start with all the same, else compiled now."""
+    key = None if blobs is None else _key(core, card, device, hints)
+    if blobs is None or key is None:
+        return _compile(core, card, _as_compiled(core, card), device, hints)
+    if (blob := blobs.get(key)) is not None:
+        try:
+            return core.import_model(blob, device, hints)
+        except _FAILURES as error:
+            log.warning("%s: its kept blob is of no use: %s; compiling it", card.network, reason(error))
+            blobs.drop(key)
+    compiled = _compile(core, card, _as_compiled(core, card), device, hints)
+    try:
+        blobs.put(key, compiled.export_model().getvalue())
+    except _FAILURES as error:
+        log.warning("%s cannot be kept compiled: %s", card.network, reason(error))
+    return compiled
+
+
+def _key(
+    core: openvino.Core, card: ModelCard, device: str, hints: Mapping[str, str]
+) -> dict[str, str] | None:
+    """All that a blob depends on; None for devices whose compiled networks cannot be kept."""
+    import openvino
+
+    if device.partition(":")[0] in _VIRTUAL:
+        return None
+    supported = core.get_property(device, "SUPPORTED_PROPERTIES")
+    if "EXPORT_IMPORT" not in core.get_property(device, "OPTIMIZATION_CAPABILITIES"):
+        return None
+    about = ("FULL_DEVICE_NAME", "DEVICE_ARCHITECTURE", "OPTIMIZATION_CAPABILITIES", "NPU_DRIVER_VERSION")
+    return {
+        "model": card.sha256,
+        "input": repr(card.input),
+        # with its build
+        "runtime": str(openvino.__version__),
+        "device": device,
+        **{name: str(core.get_property(device, name)) for name in about if name in supported},
+        **hints,
+    }
 
 
 def _compile(
@@ -292,36 +334,37 @@ def _is_picture(card: ModelCard, port: Any) -> bool:
     return card.input.name in (port.get_names() or {port.node.friendly_name})
 
 
-def _fold_preprocessing(card: ModelCard, network: openvino.Model) -> PictureSpec:
-    """Make the network take uint8 NHWC, BGR unless it is grey; say what remains."""
-    gray = card.input.color == "gray"
-    try:
-        left = _build_preprocessing(card, network)
-    except _FAILURES as error:
-        raise ModelError(f"OpenVINO cannot take pictures for {card.network}: {reason(error)}") from error
-    channels = 1 if gray else 3
+def _folded_picture(card: ModelCard, port: Any) -> PictureSpec:
+    """What the compiled network leaves to do: uint8 NHWC, BGR unless it is grey."""
+    batch, height, width, channels = (side.get_length() for side in port.partial_shape)
     scale, mean, std = _UNTOUCHED
     return PictureSpec(
         name=card.input.name,
-        shape=(left.shape[0], left.height, left.width, channels),
+        shape=(batch, height, width, channels),
         dtype="uint8",
         layout="nhwc",
-        height=left.height,
-        width=left.width,
-        color="gray" if gray else "bgr",
+        height=height,
+        width=width,
+        color="gray" if card.input.color == "gray" else "bgr",
         scale=scale,
         mean=mean[:channels],
         std=std[:channels],
     )
 
 
-def _build_preprocessing(card: ModelCard, network: openvino.Model) -> PictureSpec:
-    """Change the network; what it took before comes back."""
+def _fold_preprocessing(card: ModelCard, network: openvino.Model) -> None:
+    """Make the network take uint8 NHWC, BGR unless it is grey."""
+    try:
+        _build_preprocessing(card, network)
+    except _FAILURES as error:
+        raise ModelError(f"OpenVINO cannot take pictures for {card.network}: {reason(error)}") from error
+
+
+def _build_preprocessing(card: ModelCard, network: openvino.Model) -> None:
     from openvino import Layout, Type
     from openvino.preprocess import ColorFormat, PrePostProcessor
 
     port = _picture_port(card, network)
-    taken = network_picture(card, spec_of(0, port))
     processor = PrePostProcessor(network)
     picture = processor.input(network.inputs.index(port))
     picture.tensor().set_element_type(Type.u8).set_layout(Layout("NHWC"))
@@ -341,7 +384,6 @@ def _build_preprocessing(card: ModelCard, network: openvino.Model) -> PictureSpe
             # decoders are given float32 whatever the network computes in
             processor.output(index).tensor().set_element_type(Type.f32)
     processor.build()
-    return taken
 
 
 def spec_of(index: int, port: Any) -> TensorSpec:

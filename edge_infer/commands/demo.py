@@ -166,7 +166,10 @@ def _service(folder: Path, models: Path, port: int, stop: threading.Event) -> It
     template = Template((models / "bottles/demo.yaml").read_text(encoding="utf-8"))
     values = {"port": str(port), "model": json.dumps(str(models / "bottles"))}
     path.write_text(template.substitute(values), encoding="utf-8")
-    service = Service(load_site(path), state_dir=folder, secrets=Secrets(os.environ), notifier=Notifier({}))
+    secrets = Secrets(os.environ)
+    service = Service(
+        load_site(path), state_dir=folder, cache_dir=folder, secrets=secrets, notifier=Notifier({})
+    )
     failure: list[BaseException] = []
 
     def run() -> None:

@@ -32,7 +32,11 @@ def run(config: Path) -> int:
     site = load_site(config)
     site.require_secrets(secrets)
     service = Service(
-        site, state_dir=site.state_dir or state_dir(), secrets=secrets, notifier=Notifier(os.environ)
+        site,
+        state_dir=site.state_dir or state_dir(),
+        cache_dir=cache_dir(),
+        secrets=secrets,
+        notifier=Notifier(os.environ),
     )
     signals.hand_to(service)
     return 0 if service.run() else 1
@@ -42,6 +46,13 @@ def state_dir() -> Path:
     """Where the outbox lives if the configuration does not say: systemd's, else the user's."""
     given = os.environ.get("STATE_DIRECTORY", "").partition(":")[0]
     return Path(given) if given else Path.home() / ".local/state/edge-infer"
+
+
+def cache_dir() -> Path:
+    """Where compiled networks are kept: systemd's directory, else the user's."""
+    given = os.environ.get("CACHE_DIRECTORY", "").partition(":")[0]
+    user = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(given or Path(user, "edge-infer"))
 
 
 class Signals:
