@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 Box = tuple[float, float, float, float]
 """x1, y1, x2, y2 in pixels of the source frame."""
+_STRIP = 32
+"""Rows of pixels."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,6 +50,15 @@ class Grid:
         """Pixels of the frame where the values are above 0."""
         x1, y1, x2, y2 = self._pixels
         return int(np.count_nonzero(self._spread(x1, y1, x2, y2) > 0)) if x1 < x2 and y1 < y2 else 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no pixel of the frame is above 0: of a large mask sooner known than its area."""
+        x1, y1, x2, y2 = self._pixels
+        return not any(
+            (self._spread(x1, top, x2, min(top + _STRIP, y2)) > 0).any()
+            for top in (range(y1, y2, _STRIP) if x1 < x2 else ())
+        )
 
     @property
     def _pixels(self) -> tuple[int, int, int, int]:

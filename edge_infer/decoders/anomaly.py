@@ -87,7 +87,8 @@ class AnomalyDecoder:
     def _normalised_map(self, heat: Map) -> Map:
         card = self._card.anomaly
         if card is None:
-            return heat
+            # the network's own memory is written over by the next frame
+            return heat.copy()
         threshold, low, high = card.of_map
         above = (heat - np.float32(threshold)) / np.float32(high - low)
         return np.asarray(np.clip(above + np.float32(THRESHOLD), 0, 1), np.float32)

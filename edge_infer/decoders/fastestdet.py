@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+from numpy.typing import NDArray
 
-from edge_infer.decoders.boxes import corners
+from edge_infer.decoders.boxes import Boxes, corners
 from edge_infer.decoders.head import conclude, finite
 from edge_infer.decoders.rows import best_classes, sigmoid, to_pixels, without_background
 from edge_infer.errors import ModelError
@@ -35,9 +36,14 @@ class FastestDet:
         channels, height, width = grid.shape
         rows = grid.reshape(channels, -1).T
         usable = finite(rows)
-        y, x = np.mgrid[:height, :width].reshape(2, -1, 1)
-        middle = (np.tanh(rows[:, 1:3]) + np.concatenate([x, y], axis=1)) / (width, height)
-        boxes = np.concatenate([middle, sigmoid(rows[:, 3:5])], axis=1)
+
+        def place(found: NDArray[np.intp]) -> Boxes:
+            told = rows[found]
+            y, x = np.divmod(found, width)
+            middle = (np.tanh(told[:, 1:3]) + np.stack([x, y], axis=1)) / (width, height)
+            boxes = np.concatenate([middle, sigmoid(told[:, 3:5])], axis=1)
+            return to_pixels(card, corners(boxes))
+
         by_class = without_background(card, rows[:, 5:]) * rows[:, :1]
-        candidates = best_classes(card, to_pixels(card, corners(boxes)), by_class, usable)
+        candidates = best_classes(card, by_class, usable, place)
         return conclude(card, transform, candidates, usable, told_in="grids")

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,8 +16,8 @@ from edge_infer.geometry import Transform
 from edge_infer.model.card import ModelCard
 from edge_infer.tensor import Tensor, TensorSpec
 
-Rows = NDArray[np.float32]
-"""(N, columns): one for each place where the network looks for an object."""
+Rows = NDArray[np.floating]
+"""(N, columns), float32 or float16: one for each place where the network looks for an object."""
 
 Layout = Literal["columns first", "rows first"]
 
@@ -29,8 +28,8 @@ _LOWEST_SCORE = -0.01
 _FRACTIONS_END = 4
 # no box reaches so many pictures far: pixels were read as fractions
 _FARTHEST = 20
-# every float16 by its bits: OpenCV looks a value up four times faster than numpy converts it
-_HALF = np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32)
+# numbers of one sign stand in the order of their bits; those of the infinite ones and of NaN come last
+_BITS = {np.dtype(np.float32): (np.uint32, 0x7F800000), np.dtype(np.float16): (np.uint16, 0x7C00)}
 
 
 class Output:
@@ -64,13 +63,12 @@ class Output:
         self.shape = fitting[0].shape
 
     def rows(self, outputs: Mapping[str, Tensor]) -> Rows:
-        """A view of the network's answer, except where it is not float32."""
+        """A view of the network's answer, except where it is neither float32 nor float16."""
         tensor = outputs[self.name]
         # a network with a fixed batch answers several pictures, ours is the first
         matrix = tensor[0] if tensor.ndim == 3 else tensor
-        if matrix.dtype == np.float16 and matrix.size:
-            matrix = np.asarray(cv2.LUT(np.ascontiguousarray(matrix).view(np.uint16), _HALF))
-        matrix = np.asarray(matrix, np.float32)
+        if matrix.dtype not in _BITS:
+            matrix = np.asarray(matrix, np.float32)
         for layout in self._layouts:
             if self._columns == matrix.shape[_columns_at(layout)]:
                 return matrix.T if layout == "columns first" else matrix
@@ -103,15 +101,43 @@ def _shown(shape: Sequence[int | None]) -> str:
     return "x".join("?" if side is None else str(side) for side in shape)
 
 
-def finite(rows: Rows) -> NDArray[np.bool_]:
-    """(N,) False for rows that hold a NaN or an infinite number."""
-    each = np.isfinite(rows)
-    return np.ones(len(rows), np.bool_) if each.all() else np.asarray(each.all(axis=1), np.bool_)
+def finite(*parts: NDArray[np.floating]) -> NDArray[np.bool_]:
+    """(N,) of (N, columns) each: False for rows of which a part holds a NaN or an infinite number.
+
+    (..., N) of (..., N, columns).
+    """
+    usable = np.ones(parts[0].shape[:-1], np.bool_)
+    for part in parts:
+        each = np.isfinite(part)
+        if not each.all():
+            usable &= each.all(axis=-1)
+    return usable
+
+
+def highest(rows: Rows, first: int, count: int) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+    """(N,) the highest of ``count`` scores from column ``first`` on, and whether the row is ``finite``.
+
+    Where it is not, the score is any number.
+    """
+    columns = rows.T
+    by_class = columns[first : first + count]
+    kind, infinite = _BITS[rows.dtype]
+    # one look at the scores tells both: most of a head is scores
+    bits = by_class.view(kind).max(axis=0)
+    scores = bits.view(rows.dtype).astype(np.float32, copy=False)
+    usable = finite(columns[:first].T, columns[first + count :].T)
+    # not finite, or one below 0
+    doubtful = np.flatnonzero(bits >= infinite)
+    if doubtful.size:
+        exact = by_class[:, doubtful]
+        usable[doubtful] &= np.isfinite(exact).all(axis=0)
+        scores[doubtful] = exact.max(axis=0)
+    return scores, usable
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidates:
-    """Rows above the score threshold, in the network's order."""
+    """Rows above the score threshold."""
 
     boxes: Boxes
     """(N, 4) x1, y1, x2, y2 in network pixels."""
@@ -121,8 +147,12 @@ class Candidates:
     """(N,)"""
     rows: NDArray[np.intp]
     """(N,) where they stand in the network's output."""
+    above: int
+    """How many rows are above the threshold; of more than are looked at only the best are here."""
 
 
+Place = Callable[[NDArray[np.intp]], Boxes]
+"""x1, y1, x2, y2 in network pixels of these rows, asked only of those that count."""
 More = Callable[[Detections, NDArray[np.intp], Boxes], Detections]
 """Adds what a task finds besides boxes to (detections, their rows, their boxes in network pixels)."""
 
@@ -152,20 +182,49 @@ def _refuse_fractions(card: ModelCard, boxes: Boxes) -> None:
         )
 
 
-def objects(
-    card: ModelCard, boxes: NDArray[np.floating], rows: Rows, usable: NDArray[np.bool_]
-) -> Candidates:
-    """Score = objectness (column 4) x best class (from column 5); ``boxes``: cx, cy, w, h of every row."""
-    refuse_logits(card, rows[:, 4], usable)
+def middle_and_size(rows: Rows) -> Place:
+    """Boxes as cx, cy, w, h in columns 0..3."""
+    return lambda found: corners(rows[found, :4])
+
+
+def best_class(card: ModelCard, rows: Rows) -> tuple[Candidates, NDArray[np.bool_]]:
+    """Score = the best class, from column 4 on; what follows the classes belongs to the task.
+
+    And which rows are finite.
+    """
+    scores, usable = highest(rows, 4, len(card.labels))
+    refuse_logits(card, scores, usable)
+    found = np.flatnonzero((scores >= card.score_threshold) & usable)
+    above = len(found)
+    found = found[best_first(scores[found], MOST_CANDIDATES)]
+    class_ids = rows.T[4 : 4 + len(card.labels), found].argmax(axis=0)
+    return Candidates(middle_and_size(rows)(found), scores[found], class_ids, found, above), usable
+
+
+def left_out(card: ModelCard, candidates: Candidates, stay: int) -> tuple[str, ...]:
+    """What is said where others than the best might have stayed too; ``stay``: how many of the best did."""
+    looked_at = len(candidates.scores)
+    if candidates.above <= looked_at or stay >= card.max_detections:
+        return ()
+    cut = f"only the best {looked_at} of {candidates.above} boxes above the score threshold were looked at"
+    return (f"{cut}; raise score_threshold in the model card",)
+
+
+def objects(card: ModelCard, rows: Rows, usable: NDArray[np.bool_], place: Place) -> Candidates:
+    """Score = objectness (column 4) x best class (from column 5)."""
+    objectness = rows[:, 4].astype(np.float32)
+    refuse_logits(card, objectness, usable)
     # no class score is above 1, so few rows are left to look at
-    found = np.flatnonzero((rows[:, 4] >= card.score_threshold) & usable)
-    by_class = rows[found, 5:]
-    class_ids = by_class.argmax(axis=1)
-    best = by_class[np.arange(len(found)), class_ids]
+    found = np.flatnonzero((objectness >= card.score_threshold) & usable)
+    by_class = rows[found, 5 : 5 + len(card.labels)].astype(np.float32, copy=False)
+    best = by_class.max(axis=1)
     refuse_logits(card, best, usable[found])
-    scores = rows[found, 4] * best
-    above = scores >= card.score_threshold
-    return Candidates(corners(boxes[found[above]]), scores[above], class_ids[above], found[above])
+    scores = objectness[found] * best
+    above = np.flatnonzero(scores >= card.score_threshold)
+    kept = above[best_first(scores[above], MOST_CANDIDATES)]
+    class_ids = by_class[kept].argmax(axis=1)
+    found = found[kept]
+    return Candidates(place(found), scores[kept], class_ids, found, len(above))
 
 
 def conclude(
@@ -194,6 +253,7 @@ def conclude(
         raise _no_probability(card, float(scores[0]))
     if suppress:
         stay = nms(boxes, candidates.class_ids[order], card.nms_iou, card.max_detections)
+        warnings += left_out(card, candidates, len(stay))
         boxes, scores, order = boxes[stay], scores[stay], order[stay]
     if told_in == "pixels":
         # before those in the padding go: fractions of a letterboxed picture lie there

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from edge_infer.decoders.boxes import Boxes
 from edge_infer.decoders.head import conclude, finite
 from edge_infer.decoders.rows import best_classes, matrix, refuse_uneven, without_background
 from edge_infer.errors import ModelError
@@ -52,12 +53,13 @@ class NanoDet:
             points = self._points(len(rows), (_STRIDES, _PLUS_STRIDES))
         refuse_uneven(card, scores, sides)
         by_class = without_background(card, scores)
-        usable = finite(scores) & finite(sides)
-        # of the few that count: the softmax of all would take longer than the network
-        found = usable & (by_class.max(axis=1) >= card.score_threshold)
-        boxes = np.zeros((len(sides), 4))
-        boxes[found] = _boxes(points[found], self._distances(sides[found]))
-        candidates = best_classes(card, boxes, by_class, usable)
+        usable = finite(scores, sides)
+
+        def place(found: NDArray[np.intp]) -> Boxes:
+            # of the few that count: the softmax of all would take longer than the network
+            return _boxes(points[found], self._distances(sides[found]))
+
+        candidates = best_classes(card, by_class, usable, place)
         return conclude(card, transform, candidates, usable, told_in="grids")
 
     def _points(self, rows: int, possible: tuple[tuple[int, ...], ...]) -> NDArray[np.float64]:

@@ -49,7 +49,9 @@ class NmsInside:
         """A row whose class has no label is dropped, and said."""
         rows = self._reader.rows(outputs)
         usable = finite(rows)
-        candidates, warnings = numbered(self._card, rows[:, :4], rows[:, 4], rows[:, 5], usable)
+        candidates, warnings = numbered(
+            self._card, lambda found: rows[found, :4].astype(np.float64), rows[:, 4], rows[:, 5], usable
+        )
         return conclude(self._card, transform, candidates, usable, suppress=False, warnings=warnings)
 
 

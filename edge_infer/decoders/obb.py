@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from edge_infer.decoders.boxes import MOST_CANDIDATES, Boxes, best_first
-from edge_infer.decoders.head import Candidates, Output, Rows, conclude, finite
+from edge_infer.decoders.boxes import Boxes
+from edge_infer.decoders.head import Candidates, Output, Rows, best_class, conclude, finite, left_out
 from edge_infer.decoders.placing import FARTHEST, points_to_frame
-from edge_infer.decoders.yolo import best_class
 from edge_infer.decoders.yolo_end2end import final_rows
 from edge_infer.findings import Detections, Findings
 from edge_infer.geometry import Transform
@@ -22,6 +22,10 @@ Turned = NDArray[np.float64]
 """(N, 5) cx, cy, w, h in network pixels and the angle of the width's side, radians, clockwise."""
 
 _TINY = 1e-7
+_BLOCK = 64
+# areas, squared, and sides, squared, between which the numbers are good to 1 %
+_SMALLEST = 1e-2
+_LARGEST = 1e8
 
 
 class YoloV8Obb:
@@ -37,13 +41,13 @@ class YoloV8Obb:
     def decode(self, outputs: Mapping[str, Tensor], transform: Transform) -> Findings:
         """Score = the best class; of boxes of one class that overlap as distributions the best stays."""
         rows = self._output.rows(outputs)
-        usable = finite(rows)
-        found = best_class(self._card, rows, usable)
-        order = best_first(found.scores, MOST_CANDIDATES)
-        turned = _turned(rows, found.rows[order])
-        stay = order[_not_suppressed(turned, found.class_ids[order], self._card.nms_iou)]
-        left = Candidates(found.boxes[stay], found.scores[stay], found.class_ids[stay], found.rows[stay])
-        return _conclude(self._card, transform, left, rows, usable)
+        found, usable = best_class(self._card, rows)
+        stay = _not_suppressed(_turned(rows, found.rows), found.class_ids, self._card.nms_iou)
+        left = replace(
+            found, scores=found.scores[stay], class_ids=found.class_ids[stay], rows=found.rows[stay]
+        )
+        warnings = left_out(self._card, found, len(stay))
+        return _conclude(self._card, transform, left, rows, usable, warnings=warnings)
 
 
 class YoloEnd2EndObb:
@@ -109,26 +113,54 @@ def _not_suppressed(turned: Turned, class_ids: NDArray[np.intp], threshold: floa
 
     As the exporter does it: a box that is itself suppressed still suppresses others.
     """
-    overlap = np.triu(probabilistic_iou(turned), k=1) >= threshold
-    overlap &= class_ids[:, None] == class_ids
-    # a threshold of 0 must not let what lies below the diagonal count
-    overlap &= np.triu(np.ones_like(overlap), k=1)
-    return np.flatnonzero(~overlap.any(axis=0))
+    gone = np.zeros(len(turned), np.bool_)
+    reach = _reach(turned, threshold)
+    # a block at a time: one matrix of all would be larger than the caches
+    for start in range(0, len(turned), _BLOCK):
+        block, rest = slice(start, start + _BLOCK), slice(start, None)
+        near = np.triu(class_ids[block, None] == class_ids[rest], k=1)
+        x, y = (turned[block, axis, None] - turned[rest, axis] for axis in (0, 1))
+        near &= x * x + y * y <= reach[block, None] + reach[rest]
+        better, worse = np.nonzero(near)
+        better, worse = better + start, worse + start
+        gone[worse[probabilistic_iou(turned[better], turned[worse]) >= threshold]] = True
+    return np.flatnonzero(~gone)
 
 
-def probabilistic_iou(turned: Turned) -> NDArray[np.float64]:
-    """(N, N) overlap of every two boxes, each as a normal distribution (arXiv 2106.06072): 1 - Hellinger."""
-    width, height, angle = turned[:, 2] ** 2 / 12, turned[:, 3] ** 2 / 12, turned[:, 4]
-    cos, sin = np.cos(angle), np.sin(angle)
-    # each box's covariance: xx, yy, xy
-    xx = width * cos**2 + height * sin**2
-    yy = width * sin**2 + height * cos**2
-    xy = (width - height) * cos * sin
-    both_xx, both_yy, both_xy = (each[:, None] + each for each in (xx, yy, xy))
-    dx, dy = (center[:, None] - center for center in (turned[:, 0], turned[:, 1]))
-    mixed = both_xx * both_yy - both_xy**2
-    apart = (both_xx * dy**2 + both_yy * dx**2 - 2 * both_xy * dx * dy) / (mixed + _TINY) / 4
-    own = np.maximum(xx * yy - xy**2, 0)
-    shape = np.log(np.maximum(mixed, 0) / (4 * np.sqrt(own[:, None] * own) + _TINY) + _TINY) / 2
+def _reach(turned: Turned, threshold: float) -> NDArray[np.float64]:
+    """(N,) two boxes farther apart, squared, than the sum of both overlap by less than the threshold.
+
+    By the part of the distributions' distance that their middles alone make.
+    """
+    alike = 1 - (1 - threshold) ** 2
+    # no distance counts as more than 100
+    most = min(-math.log(alike), 100) if alike > 0 else 100
+    sides = turned[:, 2:4] ** 2
+    reach = 4 * (most + 0.1) * sides.max(axis=1, initial=0) / 12
+    # where the numbers lose their digits nobody knows
+    safe = (sides.prod(axis=1) > _SMALLEST) & (sides.max(axis=1, initial=0) < _LARGEST)
+    return np.where(safe, reach, np.inf)
+
+
+def probabilistic_iou(a: Turned, b: Turned) -> NDArray[np.float64]:
+    """(...) overlap of a[...] and b[...], boxes as normal distributions (arXiv 2106.06072): 1 - Hellinger."""
+    (a_xx, a_yy, a_xy), (b_xx, b_yy, b_xy) = _covariance(a), _covariance(b)
+    xx, yy, xy = a_xx + b_xx, a_yy + b_yy, a_xy + b_xy
+    dx, dy = a[..., 0] - b[..., 0], a[..., 1] - b[..., 1]
+    mixed = xx * yy - xy**2
+    apart = (xx * dy**2 + yy * dx**2 - 2 * xy * dx * dy) / (mixed + _TINY) / 4
+    own = np.maximum(a_xx * a_yy - a_xy**2, 0) * np.maximum(b_xx * b_yy - b_xy**2, 0)
+    shape = np.log(np.maximum(mixed, 0) / (4 * np.sqrt(own) + _TINY) + _TINY) / 2
     distance = np.clip(apart + shape, _TINY, 100)
     return np.asarray(1 - np.sqrt(1 - np.exp(-distance) + _TINY))
+
+
+def _covariance(turned: Turned) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """xx, yy, xy"""
+    width, height, angle = turned[..., 2] ** 2 / 12, turned[..., 3] ** 2 / 12, turned[..., 4]
+    cos, sin = np.cos(angle), np.sin(angle)
+    return (
+        width * cos**2 + height * sin**2,
+        width * sin**2 + height * cos**2,
+        (width - height) * cos * sin,
+    )

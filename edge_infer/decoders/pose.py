@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edge_infer.decoders.boxes import Boxes
-from edge_infer.decoders.head import More, Output, Rows, conclude, finite
+from edge_infer.decoders.head import More, Output, Rows, best_class, conclude, finite
 from edge_infer.decoders.placing import points_to_frame
-from edge_infer.decoders.yolo import best_class
 from edge_infer.decoders.yolo_end2end import final_rows
 from edge_infer.errors import ModelError
 from edge_infer.findings import Detections, Findings
@@ -34,8 +33,7 @@ class YoloV8Pose:
     def decode(self, outputs: Mapping[str, Tensor], transform: Transform) -> Findings:
         """Score = the best class."""
         rows = self._output.rows(outputs)
-        usable = finite(rows)
-        candidates = best_class(self._card, rows, usable)
+        candidates, usable = best_class(self._card, rows)
         more = _keypoints(rows, self._points, self._numbers, transform)
         return conclude(self._card, transform, candidates, usable, more=more)
 

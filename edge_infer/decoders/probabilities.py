@@ -21,9 +21,10 @@ def probabilities(scores: NDArray[np.float32], logits: bool | None) -> NDArray[n
 
 def are_logits(scores: NDArray[np.float32], told: bool | None) -> bool:
     """``told``: None where the network does not tell, then the values do."""
-    return not _sum_to_one(scores) if told is None else told
+    return not sum_to_one(scores) if told is None else told
 
 
-def _sum_to_one(scores: NDArray[np.float32]) -> bool:
+def sum_to_one(scores: NDArray[np.float32]) -> bool:
+    """Whether (classes, ...) hold probabilities at every place."""
     in_range = scores.min() >= -_SLACK and scores.max() <= 1 + _SLACK
     return bool(in_range and (np.abs(scores.sum(axis=0) - 1) <= _SUM_SLACK).all())

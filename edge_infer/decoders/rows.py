@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
-from edge_infer.decoders.boxes import Boxes
-from edge_infer.decoders.head import Candidates, Rows, refuse_logits
+from edge_infer.decoders.boxes import MOST_CANDIDATES, Boxes, best_first
+from edge_infer.decoders.head import Candidates, Place, Rows, refuse_logits
 from edge_infer.errors import ModelError
 from edge_infer.model.card import ModelCard
 from edge_infer.tensor import Tensor
 
 _SHOWN = 5
+ROUNDING = 1e-6
+"""So far a float32 probability may be from what it should be."""
 
 
 def matrix(tensor: Tensor) -> Rows:
-    """(1, N, columns) or (N, columns) -> (N, columns); of a batch the first picture is ours."""
+    """(1, N, columns) or (N, columns) -> (N, columns), a view of float32; the first of a batch is ours."""
     return np.asarray(tensor[0] if tensor.ndim == 3 else tensor, np.float32)
 
 
@@ -43,6 +47,12 @@ def sigmoid(values: NDArray[np.float32]) -> NDArray[np.float32]:
         return np.asarray(1 / (1 + np.exp(-values)), np.float32)
 
 
+def logit(probability: float) -> float:
+    """What a number must be above for its ``sigmoid`` to be at least this, a little less to be sure."""
+    sure = probability - ROUNDING
+    return math.log(sure / (1 - sure)) if sure > 0 else -math.inf
+
+
 def to_pixels(card: ModelCard, boxes: NDArray[np.floating]) -> Boxes:
     """(N, 4) of which each value is a fraction of the network's width or height, whichever form they have."""
     height, width = card.input.network_size
@@ -51,7 +61,7 @@ def to_pixels(card: ModelCard, boxes: NDArray[np.floating]) -> Boxes:
 
 def numbered(
     card: ModelCard,
-    boxes: NDArray[np.floating],
+    place: Place,
     scores: NDArray[np.float32],
     numbers: NDArray[np.floating],
     usable: NDArray[np.bool_],
@@ -73,18 +83,35 @@ def numbered(
         warnings = (f"{np.count_nonzero(unknown)} rows name classes ({some}) beyond the {labels} labels",)
     found = found[known]
     ids = class_ids[known].astype(np.intp) - first
-    return Candidates(boxes[found].astype(np.float64), scores[found], ids, found), warnings
+    return Candidates(place(found), scores[found], ids, found, len(found)), warnings
 
 
 def best_classes(
-    card: ModelCard, boxes: Boxes, by_class: NDArray[np.float32], usable: NDArray[np.bool_]
+    card: ModelCard,
+    by_class: NDArray[np.float32],
+    usable: NDArray[np.bool_],
+    place: Place,
+    most: int = MOST_CANDIDATES,
 ) -> Candidates:
-    """Rows above the threshold with a score a class; ``by_class`` (N, classes), background left out."""
-    scores = by_class.max(axis=1)
-    refuse_logits(card, scores, usable)
-    found = np.flatnonzero(usable & (scores >= card.score_threshold))
-    class_ids = by_class[found].argmax(axis=1)
-    return Candidates(boxes[found], scores[found], class_ids, found)
+    """Rows above the threshold with a score a class; ``by_class`` (N, classes), background left out.
+
+    At most the best ``most``.
+    """
+    hits = by_class >= card.score_threshold
+    if by_class.min(initial=0) >= 0 and np.count_nonzero(hits) < len(by_class):
+        # nothing to refuse: only the few rows above the threshold are looked at
+        cells = np.flatnonzero(hits) // by_class.shape[1]
+        found = cells[np.flatnonzero(np.diff(cells, prepend=-1))]
+        found = found[usable[found]]
+        scores = by_class[found].max(axis=1)
+    else:
+        every = by_class.max(axis=1)
+        refuse_logits(card, every, usable)
+        found = np.flatnonzero(usable & (every >= card.score_threshold))
+        scores = every[found]
+    kept = best_first(scores, most)
+    above, found = len(found), found[kept]
+    return Candidates(place(found), scores[kept], by_class[found].argmax(axis=1), found, above)
 
 
 def without_background(card: ModelCard, columns: NDArray[np.float32]) -> NDArray[np.float32]:

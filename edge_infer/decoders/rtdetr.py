@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+from numpy.typing import NDArray
 
-from edge_infer.decoders.boxes import corners
+from edge_infer.decoders.boxes import Boxes, corners
 from edge_infer.decoders.detr import Queries
 from edge_infer.decoders.head import conclude, finite
 from edge_infer.decoders.nms import NmsInside
@@ -52,7 +53,10 @@ class _Rows:
         card = self._card
         rows = matrix(outputs[self._name])
         usable = finite(rows)
-        boxes = to_pixels(card, corners(rows[:, :4]))
+
+        def place(found: NDArray[np.intp]) -> Boxes:
+            return to_pixels(card, corners(rows[found, :4]))
+
         warnings: tuple[str, ...] = ()
         if rows.shape[1] == _ROW:
             if (rows[usable, 5] != np.rint(rows[usable, 5])).any():
@@ -60,9 +64,9 @@ class _Rows:
                     f"{card.network}: the last of the {_ROW} values a row are no class numbers but scores",
                     hint="export it with Ultralytics 8.4 or newer, or with another number of classes",
                 )
-            candidates, warnings = numbered(card, boxes, rows[:, 4], rows[:, 5], usable)
+            candidates, warnings = numbered(card, place, rows[:, 4], rows[:, 5], usable)
         elif rows.shape[1] == 4 + len(card.labels):
-            candidates = best_classes(card, boxes, rows[:, 4:], usable)
+            candidates = best_classes(card, rows[:, 4:], usable, place, card.max_detections)
         else:
             raise ModelError(
                 f"{card.network}: the network answered rows of {rows.shape[1]} values, "

@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edge_infer.decoders.boxes import Boxes
-from edge_infer.decoders.head import Candidates, More, Output, Rows, conclude, finite, objects
+from edge_infer.decoders.head import (
+    Candidates,
+    More,
+    Output,
+    Rows,
+    best_class,
+    conclude,
+    finite,
+    middle_and_size,
+    objects,
+)
 from edge_infer.decoders.placing import place
-from edge_infer.decoders.yolo import best_class
 from edge_infer.decoders.yolo_end2end import final_rows
 from edge_infer.errors import ModelError
-from edge_infer.findings import Box, Detections, Findings, Grid
+from edge_infer.findings import Detections, Findings, Grid
 from edge_infer.geometry import Transform
 from edge_infer.model.card import ModelCard
 from edge_infer.tensor import Tensor, TensorSpec
 
-Prototypes = NDArray[np.float32]
+Prototypes = NDArray[np.floating]
 """(count, h, w)"""
+_Chosen = tuple[Candidates, NDArray[np.bool_], bool, tuple[str, ...]]
+"""Rows, which of all are finite, whether they are still to be suppressed, and warnings."""
 
 
 class _Segment:
@@ -37,21 +46,20 @@ class _Segment:
     def decode(self, outputs: Mapping[str, Tensor], transform: Transform) -> Findings:
         """An object whose mask is empty is dropped."""
         tensor = outputs[self._prototypes]
-        prototypes = np.asarray(tensor[0], np.float32)
+        prototypes = tensor[0]
         rows = self._output.rows(outputs)
-        usable = finite(rows)
         if not np.isfinite(prototypes).all():
             # every mask is made of them
             return Findings(
                 None, len(rows), "nan", ("the masks' prototypes hold numbers that are not finite",)
             )
-        candidates, suppress, warnings = self._candidates(rows, usable)
+        candidates, usable, suppress, warnings = self._candidates(rows)
         more = _masks(rows[:, -len(prototypes) :], prototypes, self._card.input.network_size, transform)
         return conclude(
             self._card, transform, candidates, usable, suppress=suppress, warnings=warnings, more=more
         )
 
-    def _candidates(self, rows: Rows, usable: NDArray[np.bool_]) -> tuple[Candidates, bool, tuple[str, ...]]:
+    def _candidates(self, rows: Rows) -> _Chosen:
         raise NotImplementedError
 
 
@@ -66,8 +74,9 @@ class YoloV8Segment(_Segment):
         )  # fmt: skip
         super().__init__(card, outputs, output, name)
 
-    def _candidates(self, rows: Rows, usable: NDArray[np.bool_]) -> tuple[Candidates, bool, tuple[str, ...]]:
-        return best_class(self._card, rows, usable), True, ()
+    def _candidates(self, rows: Rows) -> _Chosen:
+        candidates, usable = best_class(self._card, rows)
+        return candidates, usable, True, ()
 
 
 class YoloV5Segment(_Segment):
@@ -81,9 +90,9 @@ class YoloV5Segment(_Segment):
         )  # fmt: skip
         super().__init__(card, outputs, output, name)
 
-    def _candidates(self, rows: Rows, usable: NDArray[np.bool_]) -> tuple[Candidates, bool, tuple[str, ...]]:
-        scored = rows[:, : 5 + len(self._card.labels)]
-        return objects(self._card, rows[:, :4], scored, usable), True, ()
+    def _candidates(self, rows: Rows) -> _Chosen:
+        usable = finite(rows)
+        return objects(self._card, rows, usable, middle_and_size(rows)), usable, True, ()
 
 
 class YoloEnd2EndSegment(_Segment):
@@ -94,9 +103,10 @@ class YoloEnd2EndSegment(_Segment):
         output = Output(card, outputs, before=6, classes=0, after=count, layouts=("rows first",))
         super().__init__(card, outputs, output, name)
 
-    def _candidates(self, rows: Rows, usable: NDArray[np.bool_]) -> tuple[Candidates, bool, tuple[str, ...]]:
+    def _candidates(self, rows: Rows) -> _Chosen:
+        usable = finite(rows)
         candidates, warnings = final_rows(self._card, rows, usable)
-        return candidates, False, warnings
+        return candidates, usable, False, warnings
 
 
 def _prototypes(card: ModelCard, outputs: Sequence[TensorSpec]) -> tuple[str, int]:
@@ -113,53 +123,53 @@ def _prototypes(card: ModelCard, outputs: Sequence[TensorSpec]) -> tuple[str, in
 
 
 def _masks(weights: Rows, prototypes: Prototypes, size: tuple[int, int], transform: Transform) -> More:
+    count, lines, columns = prototypes.shape
+    height, width = size
+
     def more(found: Detections, rows: NDArray[np.intp], boxes: Boxes) -> Detections:
-        masks = [
-            _mask(
-                weights[row],
-                prototypes,
-                box,
-                size,
-                partial(place, transform=transform, inside=tuple(in_frame)),
-            )
-            for row, box, in_frame in zip(rows, boxes, found.boxes.tolist(), strict=True)
-        ]
-        filled = np.array([mask is not None for mask in masks], np.bool_)
-        kept = Detections(
-            found.boxes[filled],
-            found.scores[filled],
-            found.class_ids[filled],
-            tuple(label for label, is_filled in zip(found.labels, filled, strict=True) if is_filled),
+        masks: list[Grid] = []
+        kept: list[int] = []
+        parts = zip(
+            weights[rows].astype(np.float32),
+            _spans(boxes[:, 0::2] * columns / width, columns),
+            _spans(boxes[:, 1::2] * lines / height, lines),
+            found.boxes.tolist(),
+            strict=True,
         )
-        return replace(kept, masks=tuple(mask for mask in masks if mask is not None))
+        for index, (each, (x1, x2), (y1, y2), inside) in enumerate(parts):
+            # only the part around its box
+            part = prototypes[:, y1:y2, x1:x2].astype(np.float32, copy=False)
+            values = (each @ part.reshape(count, -1)).reshape(y2 - y1, x2 - x1)
+            covers = (x1 * width / columns, y1 * height / lines, x2 * width / columns, y2 * height / lines)
+            mask = place(values, covers, transform, tuple(inside))
+            if not _lies_beside(mask):
+                masks.append(mask)
+                kept.append(index)
+        return replace(
+            found,
+            boxes=found.boxes[kept],
+            scores=found.scores[kept],
+            class_ids=found.class_ids[kept],
+            labels=tuple(found.labels[index] for index in kept),
+            masks=tuple(masks),
+        )
 
     return more
 
 
-def _mask(
-    weights: NDArray[np.float32],
-    prototypes: Prototypes,
-    box: NDArray[np.float64],
-    size: tuple[int, int],
-    placed: Callable[[NDArray[np.float32], Box], Grid],
-) -> Grid | None:
-    """Only the part around its box; None where nothing of it lies in the box."""
-    _, rows, columns = prototypes.shape
-    height, width = size
-    # a value beyond each side, so that the mask's edge lies where it would without the cut
-    x1, x2 = _span(box[0] * columns / width, box[2] * columns / width, columns)
-    y1, y2 = _span(box[1] * rows / height, box[3] * rows / height, rows)
-    mixed = np.tensordot(weights, prototypes[:, y1:y2, x1:x2], axes=1)
-    covers = (x1 * width / columns, y1 * height / rows, x2 * width / columns, y2 * height / rows)
-    positive = mixed > 0
-    if not positive.any():
-        return None
-    mask = placed(np.asarray(mixed, np.float32), covers)
+def _lies_beside(mask: Grid) -> bool:
+    """Whether nothing of it lies in the box."""
+    positive = mask.values > 0
     # spread over the frame, which takes longer, only where what is above 0 may lie beside the box
-    return mask if positive[2:-2, 2:-2].any() or mask.area else None
+    return not positive[2:-2, 2:-2].any() and (not positive.any() or mask.is_empty)
 
 
-def _span(start: float, end: float, count: int) -> tuple[int, int]:
-    first = min(max(math.floor(min(max(start, 0), count)) - 1, 0), count - 1)
-    last = max(min(math.ceil(min(max(end, 0), count)) + 1, count), first + 1)
-    return first, last
+def _spans(sides: NDArray[np.float64], count: int) -> list[tuple[int, int]]:
+    """(N, 2) from where to where in the prototypes -> their cells, and one beyond each side.
+
+    So that the mask's edge lies where it would without the cut.
+    """
+    inside = np.clip(sides, 0, count)
+    first = np.clip(np.floor(inside[:, 0]) - 1, 0, count - 1).astype(np.intp)
+    last = np.maximum(np.minimum(np.ceil(inside[:, 1]) + 1, count), first + 1).astype(np.intp)
+    return list(zip(first.tolist(), last.tolist(), strict=True))

@@ -3,30 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass
+from typing import Any
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from edge_infer.decoders.boxes import area
 from edge_infer.decoders.placing import covered, place
-from edge_infer.decoders.probabilities import are_logits
+from edge_infer.decoders.probabilities import sum_to_one
 from edge_infer.decoders.rows import sigmoid
 from edge_infer.errors import ModelError
-from edge_infer.findings import Box, Detections, Findings, Grid
+from edge_infer.findings import Detections, Findings, Grid
 from edge_infer.geometry import Transform
 from edge_infer.model.card import ModelCard
 from edge_infer.tensor import Tensor, TensorSpec
 
 _EIGHT = 8
 """Regions that touch at a corner are one."""
+_BLOCK = 1 << 18
+"""Values: as many as the caches hold."""
+_FEW = 0.25
+"""Of the places: those are looked at apart."""
+_IN, _OUT = np.float32(0.5), np.float32(-0.5)
+"""A mask's values: its edge lies half-way between two cells."""
 
 _LEFT_OUT = (
     "the map holds more than {} regions: the least sure and smallest are left out; "
     "raise max_detections in the model card to count them"
 )
 
-ClassMap = NDArray[np.intp]
+ClassMap = NDArray[np.integer]
 """(h, w) class ids as the network counts them."""
 
 
@@ -53,20 +61,17 @@ class Semantic:
             return Findings(nan_rows=count, undefined="nan", warnings=(warning,))
         class_map, sure = self._classes(answer)
         class_map, warnings = self._known(class_map)
-        regions: list[_Region] = []
-        for class_id in np.flatnonzero(np.bincount(class_map.ravel() + 1)[1:]).tolist():
-            regions += _regions(class_map == class_id, sure, class_id, self._card.score_threshold)
-        # class ids make all equally sure: then the large ones stay, whatever their class
-        regions.sort(key=lambda region: (-region[0], -np.count_nonzero(region[3] > 0)))
-        detections, left_out = _detections(self._card, regions, sure.shape, transform)
+        regions = _regions(class_map, sure, self._card.score_threshold)
+        detections, left_out = _detections(self._card, regions, transform)
         if left_out:
             warnings += (_LEFT_OUT.format(self._card.max_detections),)
         return Findings(detections, warnings=warnings)
 
     def _classes(self, answer: Tensor) -> tuple[ClassMap, NDArray[np.float32]]:
-        """Class ids (-1: none) and how probable each is."""
+        """Class ids (-1: none) and how probable each is, whatever where it is the background."""
         if answer.ndim == 3 and len(answer) > 1:
-            return _best(np.asarray(answer, np.float32), self._card.logits)
+            nothing = {"none": None, "first": 0, "last": len(self._card.labels)}[self._card.background]
+            return _best(answer, self._card.logits, nothing)
         plane = answer.reshape(answer.shape[-2:])
         if not np.issubdtype(plane.dtype, np.floating):
             ids = plane.astype(np.intp)
@@ -95,69 +100,122 @@ class Semantic:
         return ids, (f"{places} places of the map name classes beyond the {count} labels",)
 
 
-def _best(scores: NDArray[np.float32], logits: bool | None) -> tuple[ClassMap, NDArray[np.float32]]:
-    """The class and its probability at every place of (classes, h, w)."""
-    class_map, best = np.zeros(scores.shape[1:], np.intp), scores[0].copy()
-    # plane by plane: numpy is several times slower across the first axis
-    for class_id, plane in enumerate(scores[1:], 1):
-        class_map[plane > best] = class_id
-        np.maximum(best, plane, out=best)
-    if not are_logits(scores, logits):
-        return class_map, np.clip(best, 0, 1)
-    total = np.zeros_like(best)
+def _best(scores: Tensor, logits: bool | None, nothing: int | None) -> tuple[ClassMap, NDArray[np.float32]]:
+    """The class and its probability at every place of (classes, h, w); 0 where it is ``nothing``."""
+    count, height, width = scores.shape
+    class_map = np.empty((height, width), np.int32)
+    sure = np.zeros((height, width), np.float32)
+    lines = max(1, _BLOCK // (count * width))
+    blocks = [slice(top, top + lines) for top in range(0, height, lines)]
+    if logits is None:
+        logits = not all(sum_to_one(np.asarray(scores[:, block], np.float32)) for block in blocks)
+    # a block at a time: what one step leaves is still in the caches for the next
+    for block in blocks:
+        part = np.asarray(scores[:, block], np.float32)
+        best = part.max(axis=0)
+        class_map[block] = _first_equal(part, best)
+        where: Any = ...
+        if nothing is not None:
+            is_something = class_map[block] != nothing
+            if is_something.mean() < _FEW:
+                # the probability of what is not told is not asked for
+                where = np.nonzero(is_something)
+                part, best = part[:, *where], best[where]
+        sure[block][where] = _softmax_of_best(part, best) if logits else np.clip(best, 0, 1)
+    return class_map, sure
+
+
+def _first_equal(planes: NDArray[np.float32], best: NDArray[np.float32]) -> ClassMap:
+    """The first of (classes, ...) that is the best at each place; numpy's argmax is several times slower."""
+    count = len(planes)
+    kind = np.min_scalar_type(count)
+    first = np.zeros(best.shape, kind)
+    for class_id, plane in enumerate(planes):
+        np.maximum(first, (plane == best) * kind.type(count - class_id), out=first)
+    return count - first.astype(np.int32)
+
+
+def _softmax_of_best(scores: NDArray[np.float32], best: NDArray[np.float32]) -> NDArray[np.float32]:
+    """(classes, ...) and the highest of each place -> how probable that one is."""
     with np.errstate(over="ignore"):
-        for plane in scores:
-            total += np.exp(plane - best)
-    return class_map, 1 / total
+        below = scores - best
+        np.exp(below, out=below)
+    return np.asarray(1 / below.sum(axis=0), np.float32)
 
 
-_Region = tuple[float, int, Box, NDArray[np.float32]]
-"""Score, class id, the cells x1, y1, x2, y2 it lies in, and its mask there."""
+@dataclass(frozen=True, slots=True, eq=False)
+class _Regions:
+    """Connected places of one class, the surest first, of equally sure ones the largest."""
+
+    numbers: NDArray[np.int32]
+    """(h, w) which region is where; 0: none."""
+    own: NDArray[np.intp]
+    """(N,) the numbers of those that are sure enough."""
+    scores: NDArray[np.float64]
+    """(N,)"""
+    class_ids: NDArray[np.intp]
+    """(N,)"""
+    cells: NDArray[np.int32]
+    """(N, 4) x1, y1, x2, y2 of the cells each lies in."""
 
 
-def _regions(
-    mask: NDArray[np.bool_], sure: NDArray[np.float32], class_id: int, threshold: float
-) -> list[_Region]:
-    count, numbers, stats, _ = cv2.connectedComponentsWithStats(mask.astype(np.uint8), connectivity=_EIGHT)
-    sums = np.bincount(numbers.ravel(), weights=sure.ravel(), minlength=count)
-    regions: list[_Region] = []
-    for number in range(1, count):
-        x, y, width, height, cells = stats[number].tolist()
-        score = float(sums[number] / cells)
-        if score >= threshold:
-            part = numbers[y : y + height, x : x + width] == number
-            values = np.where(part, np.float32(0.5), np.float32(-0.5))
-            regions.append((score, class_id, (x, y, x + width, y + height), values))
-    return regions
+def _regions(class_map: ClassMap, sure: NDArray[np.float32], threshold: float) -> _Regions:
+    numbers = np.zeros(class_map.shape, np.int32)
+    classes, stats = [np.zeros(0, np.intp)], [np.zeros((0, 5), np.int32)]
+    total = 0
+    for class_id in np.flatnonzero(np.bincount(class_map.ravel() + 1)[1:]).tolist():
+        mask = (class_map == class_id).view(np.uint8)
+        x, y, width, height = cv2.boundingRect(mask)
+        # OpenCV numbers regions by blocks of two by two: they stay as in the whole map
+        part = slice(y - y % 2, y + height), slice(x - x % 2, x + width)
+        # of OpenCV's ways this one counts what is in them fastest
+        count, own, each, _ = cv2.connectedComponentsWithStatsWithAlgorithm(
+            mask[part], _EIGHT, cv2.CV_32S, cv2.CCL_GRANA
+        )
+        np.add(own, total, out=numbers[part], where=own > 0)
+        stats.append(each[1:] + np.array([part[1].start, part[0].start, 0, 0, 0], np.int32))
+        classes.append(np.full(count - 1, class_id))
+        total += count - 1
+    left, top, across, down, size = np.concatenate(stats).T
+    sums = np.bincount(numbers.ravel(), weights=sure.ravel(), minlength=total + 1)[1:]
+    scores = sums / size
+    # class ids make all equally sure: then the large ones stay, whatever their class
+    order = np.lexsort((-size, -scores))
+    order = order[scores[order] >= threshold]
+    cells = np.stack([left, top, left + across, top + down], axis=1)
+    return _Regions(numbers, order + 1, scores[order], np.concatenate(classes)[order], cells[order])
 
 
-def _detections(
-    card: ModelCard, regions: list[_Region], shape: tuple[int, int], transform: Transform
-) -> tuple[Detections, bool]:
-    """``shape``: height, width of the map. A region that lies wholly in the padding is no object.
+def _detections(card: ModelCard, regions: _Regions, transform: Transform) -> tuple[Detections, bool]:
+    """A region that lies wholly in the padding is no object.
 
     And whether there are more than ``max_detections``, which are left out.
     """
     left, top, right, bottom = covered(card.input)
-    by_x, by_y = (right - left) / shape[1], (bottom - top) / shape[0]
-    found: list[tuple[float, int, Grid]] = []
+    rows, columns = regions.numbers.shape
+    by_x, by_y = (right - left) / columns, (bottom - top) / rows
+    covers = np.array([left, top, left, top]) + regions.cells * np.array([by_x, by_y, by_x, by_y])
+    inside = transform.boxes_to_frame(covers)
+    masks: list[Grid] = []
+    found: list[int] = []
     left_out = False
-    for score, class_id, (x1, y1, x2, y2), values in regions:
-        covers = (left + x1 * by_x, top + y1 * by_y, left + x2 * by_x, top + y2 * by_y)
-        mask = place(values, covers, transform)
-        if not mask.area:
+    for index in np.flatnonzero(area(inside) > 0).tolist():
+        x1, y1, x2, y2 = regions.cells[index].tolist()
+        values = np.where(regions.numbers[y1:y2, x1:x2] == regions.own[index], _IN, _OUT)
+        mask = place(values, tuple(covers[index].tolist()), transform, tuple(inside[index].tolist()))
+        if mask.is_empty:
             continue
         if len(found) == card.max_detections:
             left_out = True
             break
-        found.append((score, class_id, mask))
-    if not found:
-        return replace(Detections.none(), masks=()), False
+        found.append(index)
+        masks.append(mask)
+    class_ids = regions.class_ids[found].astype(np.int32)
     detections = Detections(
-        np.array([mask.inside for _, _, mask in found], np.float32),
-        np.minimum(np.array([score for score, _, _ in found], np.float32), 1),
-        np.array([class_id for _, class_id, _ in found], np.int32),
-        tuple(card.labels[class_id] for _, class_id, _ in found),
-        masks=tuple(mask for _, _, mask in found),
+        inside[found],
+        np.minimum(regions.scores[found].astype(np.float32), 1),
+        class_ids,
+        tuple(card.labels[class_id] for class_id in class_ids.tolist()),
+        masks=tuple(masks),
     )
     return detections, left_out

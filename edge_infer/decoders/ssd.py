@@ -46,8 +46,9 @@ class Ssd:
         # of a batch the first picture is ours; a NaN there must be counted
         rows = rows[~(rows[:, 0] >= 1)]
         usable = finite(rows)
-        boxes = to_pixels(card, rows[:, 3:7])
-        candidates, warnings = numbered(card, boxes, rows[:, 2], rows[:, 1], usable)
+        candidates, warnings = numbered(
+            card, lambda found: to_pixels(card, rows[found, 3:7]), rows[:, 2], rows[:, 1], usable
+        )
         return conclude(
             card, transform, candidates, usable, suppress=False, warnings=warnings, told_in="fractions"
         )

@@ -52,7 +52,9 @@ class TfDetection:
         if self._count is not None:
             rows = rows[: self._valid(outputs[self._count], len(rows))]
         usable = finite(rows)
-        candidates, warnings = numbered(card, to_pixels(card, rows[:, :4]), rows[:, 4], rows[:, 5], usable)
+        candidates, warnings = numbered(
+            card, lambda found: to_pixels(card, rows[found, :4]), rows[:, 4], rows[:, 5], usable
+        )
         return conclude(
             card, transform, candidates, usable, suppress=False, warnings=warnings, told_in="fractions"
         )

@@ -32,7 +32,7 @@ class UltraFace:
         card = self._card
         boxes, scores = matrix(outputs[self._pair.boxes.name]), matrix(outputs[self._pair.scores.name])
         refuse_uneven(card, boxes, scores)
-        usable = finite(boxes) & finite(scores)
+        usable = finite(boxes, scores)
         by_class = without_background(card, scores)
-        candidates = best_classes(card, to_pixels(card, boxes), by_class, usable)
+        candidates = best_classes(card, by_class, usable, lambda found: to_pixels(card, boxes[found]))
         return conclude(card, transform, candidates, usable, told_in="fractions")

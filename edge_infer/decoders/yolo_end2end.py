@@ -32,4 +32,5 @@ class YoloEnd2End:
 
 def final_rows(card: ModelCard, rows: Rows, usable: NDArray[np.bool_]) -> tuple[Candidates, tuple[str, ...]]:
     """Score and class of a row as it says; what follows them belongs to the task. And what was dropped."""
-    return numbered(card, rows[:, :4], rows[:, 4], rows[:, 5], usable)
+    scores = rows[:, 4].astype(np.float32)
+    return numbered(card, lambda found: rows[found, :4].astype(np.float64), scores, rows[:, 5], usable)

@@ -29,8 +29,8 @@ class YoloNas:
         boxes, scores = matrix(outputs[self._pair.boxes.name]), matrix(outputs[self._pair.scores.name])
         refuse_uneven(card, boxes, scores)
         by_class = without_background(card, scores)
-        usable = finite(boxes) & finite(scores)
-        candidates = best_classes(card, boxes.astype(np.float64), by_class, usable)
+        usable = finite(boxes, scores)
+        candidates = best_classes(card, by_class, usable, lambda found: boxes[found].astype(np.float64))
         return conclude(card, transform, candidates, usable)
 
 

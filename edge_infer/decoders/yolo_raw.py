@@ -7,8 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from edge_infer.decoders.head import conclude, finite, objects
-from edge_infer.decoders.rows import sigmoid
+from edge_infer.decoders.boxes import MOST_CANDIDATES, best_first, corners
+from edge_infer.decoders.head import Candidates, conclude, finite
+from edge_infer.decoders.rows import logit, sigmoid
 from edge_infer.errors import ModelError
 from edge_infer.findings import Findings
 from edge_infer.geometry import Transform
@@ -38,18 +39,24 @@ class YoloV5Raw:
         grids = [self._grid(name, outputs[name]) for name in self._names]
         # exporters differ in the order of their outputs; the card's first anchors are of the smallest stride
         grids.sort(key=lambda grid: -grid.shape[1])
-        logits = np.concatenate([grid.reshape(-1, self._columns) for grid in grids])
-        usable = finite(logits)
-        place = np.concatenate(
-            [self._places(grid, anchors) for grid, anchors in zip(grids, card.anchors, strict=True)]
-        )
+        usable = [finite(grid) for grid in grids]
         # a sigmoid of everything would take longer than the network
-        found = np.flatnonzero(usable & (sigmoid(logits[:, 4]) >= card.score_threshold))
-        rows = sigmoid(logits[found])
-        cell, anchor, stride = np.split(place[found], [2, 4], axis=1)
+        least = logit(card.score_threshold)
+        likely = [
+            np.nonzero(fine & (grid[..., 4] >= least)) for fine, grid in zip(usable, grids, strict=True)
+        ]
+        parts = zip(grids, card.anchors, likely, strict=True)
+        places = np.concatenate([self._places(grid, anchors, where) for grid, anchors, where in parts])
+        logits = np.concatenate([grid[where] for grid, where in zip(grids, likely, strict=True)])
+        scores = sigmoid(logits[:, 4]) * sigmoid(logits[:, 5:].max(axis=1))
+        found = np.flatnonzero(scores >= card.score_threshold)
+        kept = found[best_first(scores[found], MOST_CANDIDATES)]
+        rows = sigmoid(logits[kept])
+        cell, anchor, stride = np.split(places[kept], [2, 4], axis=1)
         boxes = np.concatenate([(rows[:, :2] * 2 - 0.5 + cell) * stride, (rows[:, 2:4] * 2) ** 2 * anchor], 1)
-        candidates = objects(card, boxes, rows, np.ones(len(rows), np.bool_))
-        return conclude(card, transform, candidates, usable, told_in="grids")
+        candidates = Candidates(corners(boxes), scores[kept], rows[:, 5:].argmax(axis=1), kept, len(found))
+        every = np.concatenate([fine.ravel() for fine in usable])
+        return conclude(card, transform, candidates, every, told_in="grids")
 
     def _grid(self, name: str, tensor: Tensor) -> NDArray[np.float32]:
         """(anchors, height, width, 5 + classes)"""
@@ -65,8 +72,13 @@ class YoloV5Raw:
             )
         return grid
 
-    def _places(self, grid: NDArray[np.float32], anchors: tuple[float, ...]) -> NDArray[np.float32]:
-        """(rows, 5): column, line, anchor width, anchor height, stride."""
+    def _places(
+        self, grid: NDArray[np.float32], anchors: tuple[float, ...], where: tuple[NDArray[np.intp], ...]
+    ) -> NDArray[np.float32]:
+        """(N, 5) column, line, anchor width, anchor height, stride.
+
+        ``where``: of these anchors, lines and columns.
+        """
         count, height, width, _ = grid.shape
         stride = stride_of(height, width, self._card.input.network_size)
         if stride is None:
@@ -74,8 +86,6 @@ class YoloV5Raw:
                 f"{self._card.network}: a grid of {height}x{width} cells does not divide the input evenly",
                 hint="correct input.size in the model card",
             )
-        place = np.empty((count, height, width, 5), np.float32)
-        place[..., 0], place[..., 1] = np.arange(width), np.arange(height)[:, None]
-        place[..., 2:4] = np.array(anchors, np.float32).reshape(count, 1, 1, 2)
-        place[..., 4] = stride
-        return place.reshape(-1, 5)
+        anchor, line, column = where
+        sizes = np.array(anchors, np.float32).reshape(count, 2)[anchor]
+        return np.column_stack([column, line, sizes, np.full(len(line), stride)]).astype(np.float32)

@@ -7,13 +7,16 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from edge_infer.decoders.head import Output, conclude, finite, objects
+from edge_infer.decoders.boxes import corners
+from edge_infer.decoders.head import Output, Rows, conclude, finite, middle_and_size, objects
 from edge_infer.errors import ModelError
 from edge_infer.findings import Findings
 from edge_infer.geometry import Transform
 from edge_infer.model.card import ModelCard
 from edge_infer.tensor import Tensor, TensorSpec
 
+# offsets and logarithms of sizes up to here give finite pixels
+_OVERFLOWS_NEVER = 80
 _STRIDES = ((8, 16, 32), (8, 16, 32, 64))
 
 
@@ -28,7 +31,7 @@ class YoloX:
         """Score = objectness x the best class."""
         rows = self._output.rows(outputs)
         usable = finite(rows)
-        candidates = objects(self._card, rows[:, :4], rows, usable)
+        candidates = objects(self._card, rows, usable, middle_and_size(rows))
         return conclude(self._card, transform, candidates, usable)
 
 
@@ -47,12 +50,15 @@ class YoloXRaw:
     def decode(self, outputs: Mapping[str, Tensor], transform: Transform) -> Findings:
         """Score = objectness x the best class."""
         rows = self._output.rows(outputs)
-        cell, stride = np.split(self._grid(len(rows)), [2], axis=1)
+        grid = self._grid(len(rows))
+        usable = finite(rows)
         # a size that overflows makes its row one that is not finite
-        with np.errstate(over="ignore"):
-            boxes = np.concatenate([rows[:, :2] + cell, np.exp(rows[:, 2:4])], axis=1) * stride
-        usable = finite(rows) & finite(boxes)
-        candidates = objects(self._card, boxes, rows, usable)
+        if not np.abs(rows[:, :4]).max(initial=0) < _OVERFLOWS_NEVER:
+            with np.errstate(over="ignore", invalid="ignore"):
+                usable &= finite(_boxes(rows, grid))
+        candidates = objects(
+            self._card, rows, usable, lambda found: corners(_boxes(rows[found], grid[found]))
+        )
         return conclude(self._card, transform, candidates, usable, told_in="grids")
 
     def _grid(self, rows: int) -> NDArray[np.float32]:
@@ -64,6 +70,12 @@ class YoloXRaw:
                 hint="correct input.size or decoder in the model card",
             )
         return self._grids[rows]
+
+
+def _boxes(rows: Rows, grid: NDArray[np.float32]) -> NDArray[np.float32]:
+    """(N, 4) cx, cy, w, h in network pixels."""
+    told = rows[:, :4].astype(np.float32)
+    return np.concatenate([told[:, :2] + grid[:, :2], np.exp(told[:, 2:])], axis=1) * grid[:, 2:]
 
 
 def _output(card: ModelCard, outputs: tuple[TensorSpec, ...]) -> Output:

@@ -51,9 +51,9 @@ class YuNet:
         # a size that overflows makes its row one that is not finite
         with np.errstate(over="ignore"):
             boxes = np.concatenate([cells[:, :2] + places[:, :2], np.exp(places[:, 2:])], 1) * cells[:, 2:]
-        usable = finite(classes) & finite(objectness) & finite(boxes.astype(np.float32))
+        usable = finite(classes, objectness, boxes.astype(np.float32))
         scores = np.sqrt(np.clip(classes, 0, 1) * np.clip(objectness, 0, 1))
-        candidates = best_classes(card, corners(boxes), scores, usable)
+        candidates = best_classes(card, scores, usable, lambda found: corners(boxes[found]))
         return conclude(card, transform, candidates, usable, told_in="grids")
 
     def _cells(self, stride: int) -> Tensor:

@@ -103,7 +103,8 @@ def _slow_iou(a: Row, b: Row) -> float:
 def test_overlap_is_that_of_the_boxes_as_distributions() -> None:
     rng = np.random.default_rng(1)
     rows = [(*rng.uniform(20, 60, 2), *rng.uniform(8, 40, 2), 0.5, 0, rng.uniform(-1, 2)) for _ in range(12)]
-    fast = probabilistic_iou(np.array([[*row[:4], row[6]] for row in rows]))
+    turned = np.array([[*row[:4], row[6]] for row in rows])
+    fast = probabilistic_iou(turned[:, None], turned)
     slow = [[_slow_iou(a, b) for b in rows] for a in rows]
     np.testing.assert_allclose(fast, slow, atol=2e-3)
 
