@@ -8,17 +8,8 @@ from pathlib import Path
 _STATUS = Path("/proc/self/status")
 
 
-def resident_mb() -> float:
-    """Now."""
-    return _mb("VmRSS")
-
-
 def peak_mb() -> float:
     """The most that it had so far."""
-    return _mb("VmHWM")
-
-
-def _mb(key: str) -> float:
-    found = re.search(rf"^{key}:\s+(\d+) kB", _STATUS.read_text(encoding="ascii"), re.MULTILINE)
-    # every Linux has both
+    found = re.search(r"^VmHWM:\s+(\d+) kB", _STATUS.read_text(encoding="ascii"), re.MULTILINE)
+    # every Linux tells
     return int(found[1]) * 1024 / 1e6 if found else 0.0

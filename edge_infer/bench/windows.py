@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from edge_infer.backends.bare import Run
+
 ROUNDS = 5
 
 
@@ -88,10 +90,6 @@ def ideal_s(window: Window, before: Rates, after: Rates) -> float:
         for name, frames in window.frames.items()
         if frames
     )
-
-
-Run = Callable[[Callable[[], bool]], int]
-"""Works until it is told to stop, which it asks before each frame; how many frames are done then."""
 
 
 def timed(name: str, run: Run, seconds: float) -> Window:
