@@ -27,7 +27,8 @@ from edge_infer.network import Network
 LINES, PARQUET = ".jsonl", ".parquet"
 """What an output's name ends in."""
 _MARK_S = 0.5
-"""So much is judged again after a kill."""
+_MARK_LINES = 32
+"""So much, or so many, are judged again after a kill."""
 _SYNC_S = 5.0
 """So much is judged again after a power cut."""
 
@@ -88,7 +89,7 @@ def _judge_rest(
             part.add(line)
             watcher.judged(line)
             now_s = time.monotonic()
-            if now_s - marked_s >= _MARK_S:
+            if now_s - marked_s >= _MARK_S or part.waiting >= _MARK_LINES:
                 part.set_mark()
                 marked_s = now_s
             if now_s - synced_s >= _SYNC_S:

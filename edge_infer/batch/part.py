@@ -89,6 +89,11 @@ class Part:
             self.sync()
 
     @property
+    def waiting(self) -> int:
+        """Lines that were added and are not marked."""
+        return len(self._waiting)
+
+    @property
     def is_moved(self) -> bool:
         """The output is complete and has its name already."""
         return self.mark.complete and not self.lines.exists()

@@ -102,10 +102,25 @@ def test_a_video_that_breaks_in_the_middle_is_its_frames_and_one_error_and_the_o
     assert list(error) == ["image", "frame", "error"]
     assert error["frame"] == len(frames) > 5
     assert "detections" in last
-    # what the decoder could not make whole is never judged
-    for line in frames:
-        assert ("detections" in line) != ("undefined" in line)
-        assert line.get("undefined", ["damaged"]) == ["damaged"]
+
+
+def test_a_frame_that_the_decoder_could_not_make_whole_is_undefined_and_never_judged(
+    tmp_path: Path, model: Path, bottles: Path, run: Run
+) -> None:
+    damaged = clip(bottles, tmp_path / "hole.ts", 120)
+    data = bytearray(damaged.read_bytes())
+    data[len(data) // 2 : len(data) // 2 + 3000] = bytes(3000)
+    damaged.write_bytes(data)
+    wanted = [shot.damaged for shot in recording.video(damaged)]
+    out = tmp_path / "o.jsonl"
+    run(model, damaged, "--out", out)
+    told = [line for line in lines(out) if "error" not in line]
+    assert len(told) == len(wanted)
+    assert 0 < sum(reason is not None for reason in wanted) < len(wanted)
+    for line, reason in zip(told, wanted, strict=True):
+        assert ("detections" in line) == (reason is None)
+        assert line.get("undefined", []) == ([] if reason is None else ["damaged"])
+        assert line["warnings"] == ([] if reason is None else [reason])
 
 
 def test_names_that_are_no_text_and_names_with_line_feeds_are_lines_like_others(

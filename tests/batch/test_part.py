@@ -81,6 +81,11 @@ def test_whatever_a_kill_left_of_the_last_lines_the_output_is_the_same(tmp_path:
         part = opened(out)
         assert part.mark.lines in (0, 3, 6)
         assert part.mark.next.at == part.mark.lines
+        # what is marked now is found the next time, whatever stood there before
+        go_on(part, 9)
+        part.close()
+        part = opened(out)
+        assert part.mark.lines == 9
         finish(part)
         assert out.read_bytes() == WHOLE, number
         assert not folder_of(out).exists()

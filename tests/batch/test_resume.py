@@ -23,22 +23,24 @@ Run = Callable[..., tuple[int, str]]
 
 @pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
 def test_after_kill_9_the_same_command_makes_the_same_file_to_the_byte(
-    *, tmp_path: Path, yolox: Path, parts: Path, bottles: Path, run: Run, suffix: str
+    *, tmp_path: Path, yolox: Path, model: Path, parts: Path, bottles: Path, run: Run, suffix: str
 ) -> None:
-    video = clip(bottles, tmp_path / "clip.mp4", 50)
+    network, frames, kills = (yolox, 100, 2) if suffix == "jsonl" else (model, 400, 2)
+    video = clip(bottles, tmp_path / "clip.mp4", frames)
     (parts / "7.png").write_bytes(b"damaged")
     inputs = (parts, video, parts / "3.png")
     whole = tmp_path / f"whole.{suffix}"
-    assert run(yolox, *inputs, "--out", whole)[0] == 1
+    assert run(network, *inputs, "--out", whole)[0] == 1
     out = tmp_path / f"o.{suffix}"
-    marked = 0
-    for _ in range(2 if suffix == "jsonl" else 1):
-        batch = Batch(yolox, inputs, out)
+    # amid the video
+    marked = 20
+    for _ in range(kills):
+        batch = Batch(network, inputs, out)
         marked = batch.wait_for_marks(marked)
         batch.signal(signal.SIGKILL)
         assert batch.end()[0] == -signal.SIGKILL
         assert not out.exists()
-    code, error = Batch(yolox, inputs, out).end()
+    code, error = Batch(network, inputs, out).end()
     assert (code, "going on after " in error) == (1, True)
     assert out.read_bytes() == whole.read_bytes()
     assert not folder_of(out).exists()
