@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
+from pydantic import Field
 
 from edge_infer import cores
-from edge_infer.backends import BackendSettings, Profile
+from edge_infer.backends import Backend, BackendSettings, Profile
+from edge_infer.backends.batching import NO_BATCHES, Batching
 from edge_infer.backends.blobs import Blobs
 from edge_infer.backends.common import (
     first_that_opens,
@@ -45,11 +47,17 @@ class OpenVino(BackendSettings):
     precision: Literal["f32", "bf16", "f16"] = "f32"
     """What to compute in: f32 answers as every other backend; bf16 and f16 are faster on some devices."""
 
-    def open(self, card: ModelCard, blobs: Blobs | None = None) -> OpenVinoBackend:
+    batch: Annotated[int, Field(ge=1, le=32)] = 1
+    """Pictures that go through the network together; only some GPUs gain from more than 1, `bench` tells."""
+    batch_wait_ms: Annotated[float, Field(gt=0, le=1000)] = 5.0
+    """How long the first picture of a batch waits for the others."""
+
+    def open(self, card: ModelCard, blobs: Blobs | None = None) -> Backend:
         """See BackendSettings."""
-        return first_that_opens(
+        opened = first_that_opens(
             (self.device, *self.fallback), lambda device: OpenVinoBackend(card, self, device, blobs)
         )
+        return opened if self.batch == 1 else Batching(opened, card, self.batch, self.batch_wait_ms / 1000)
 
 
 class OpenVinoBackend(Pool["_Request"]):
@@ -62,7 +70,7 @@ class OpenVinoBackend(Pool["_Request"]):
         core = _core()
         _refuse_absent(core, device)
         self.profile: Profile = settings.profile or "latency"
-        compiled = _compiled(core, card, device.upper(), _hints(settings, device), blobs)
+        compiled = _compiled(core, card, settings, device.upper(), blobs)
         self.inputs: tuple[TensorSpec, ...] = tuple(
             _folded_picture(card, port) if _is_picture(card, port) else spec_of(index, port)
             for index, port in enumerate(compiled.inputs)
@@ -153,26 +161,27 @@ def network_as_compiled(card: ModelCard) -> openvino.Model:
     return _as_compiled(_core(), card)
 
 
-def _as_compiled(core: openvino.Core, card: ModelCard) -> openvino.Model:
-    network = _read(core, card)
+def _as_compiled(core: openvino.Core, card: ModelCard, batch: int = 1) -> openvino.Model:
+    network = _read(core, card, batch)
     _fold_preprocessing(card, network)
     return network
 
 
 def _compiled(
-    core: openvino.Core, card: ModelCard, device: str, hints: Mapping[str, str], blobs: Blobs | None
+    core: openvino.Core, card: ModelCard, settings: OpenVino, device: str, blobs: Blobs | None
 ) -> openvino.CompiledModel:
     """As it was kept by an earlier start with all the same, else compiled now."""
-    key = None if blobs is None else _key(core, card, device, hints)
+    hints, batch = _hints(settings, device), settings.batch
+    key = None if blobs is None else _key(core, card, device, {**hints, "batch": str(batch)})
     if blobs is None or key is None:
-        return _compile(core, card, _as_compiled(core, card), device, hints)
+        return _compile(core, card, _as_compiled(core, card, batch), device, hints)
     if (blob := blobs.get(key)) is not None:
         try:
             return core.import_model(blob, device, hints)
         except _FAILURES as error:
             log.warning("%s: its kept blob is of no use: %s; compiling it", card.network, reason(error))
             blobs.drop(key)
-    compiled = _compile(core, card, _as_compiled(core, card), device, hints)
+    compiled = _compile(core, card, _as_compiled(core, card, batch), device, hints)
     try:
         blobs.put(key, compiled.export_model().getvalue())
     except _FAILURES as error:
@@ -180,9 +189,7 @@ def _compiled(
     return compiled
 
 
-def _key(
-    core: openvino.Core, card: ModelCard, device: str, hints: Mapping[str, str]
-) -> dict[str, str] | None:
+def _key(core: openvino.Core, card: ModelCard, device: str, how: Mapping[str, str]) -> dict[str, str] | None:
     """All that a blob depends on; None for devices whose compiled networks cannot be kept."""
     import openvino
 
@@ -199,7 +206,7 @@ def _key(
         "runtime": str(openvino.__version__),
         "device": device,
         **{name: str(core.get_property(device, name)) for name in about if name in supported},
-        **hints,
+        **how,
     }
 
 
@@ -293,7 +300,7 @@ def _is_there(name: str, there: list[str]) -> bool:
     )
 
 
-def _read(core: openvino.Core, card: ModelCard) -> openvino.Model:
+def _read(core: openvino.Core, card: ModelCard, batch: int = 1) -> openvino.Model:
     """With every size fixed: no runtime folds a free one, and an accelerator takes none."""
     from openvino import PartialShape
 
@@ -301,12 +308,15 @@ def _read(core: openvino.Core, card: ModelCard) -> openvino.Model:
         network = core.read_model(card.network)
         port = _picture_port(card, network)
         shape = picture_shape(card, spec_of(0, port))
+        if batch > 1 and shape[0] == 1:
+            shape = (batch, *shape[1:])
         if port.partial_shape != PartialShape(list(shape)):
             network.reshape({port: PartialShape(list(shape)), **_one_of_each(card, network)})
     except _FAILURES as error:
+        batches = f" in batches of {batch}" if batch > 1 else ""
         raise ModelError(
-            f"OpenVINO cannot use {card.network}: {reason(error)}",
-            hint="export it again, or try the other backend",
+            f"OpenVINO cannot use {card.network}{batches}: {reason(error)}",
+            hint=NO_BATCHES if batch > 1 else "export it again, or try the other backend",
         ) from error
     return network
 

@@ -134,7 +134,7 @@ def test_a_blob_that_the_runtime_refuses_is_compiled_anew(
 ) -> None:
     kept = Blobs(tmp_path)
     core = backend_module._core()
-    key = backend_module._key(core, card, "CPU", backend_module._hints(SETTINGS, "CPU"))
+    key = backend_module._key(core, card, "CPU", {**backend_module._hints(SETTINGS, "CPU"), "batch": "1"})
     assert key is not None
     kept.put(key, b"whole, but nothing that OpenVINO knows")
     expected = answer(card, kept)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from edge_infer import cores
-from edge_infer.backends.openvino import OpenVino, OpenVinoBackend
+from edge_infer.backends import Backend
+from edge_infer.backends.openvino import OpenVino, _Request
 from edge_infer.errors import BackendError, ModelError
 from edge_infer.model.card import InputCard, ModelCard
 from edge_infer.model.network_file import read_network
@@ -48,12 +50,17 @@ def test_a_virtual_device_needs_every_device_that_it_names(card: ModelCard, devi
     assert "devices on this machine: CPU" in str(refused.value)
 
 
+def compiled_by(backend: Backend) -> Any:
+    with backend.request() as request:
+        assert isinstance(request, _Request)
+        return request._request.get_compiled_model()
+
+
 def test_networks_compute_in_float32_and_share_the_cores(card: ModelCard) -> None:
     # some CPUs take bf16 by themselves; pinned threads of two networks share the same first cores
     for device in ("CPU", "AUTO"):
         backend = OpenVino(device=device).open(card)
-        with backend.request() as request:
-            compiled = request._request.get_compiled_model()
+        compiled = compiled_by(backend)
         if device == "AUTO":
             properties = compiled.get_property("DEVICE_PROPERTIES")["CPU"]
         else:
@@ -66,8 +73,7 @@ def test_networks_compute_in_float32_and_share_the_cores(card: ModelCard) -> Non
 def test_a_profile_sizes_the_requests_to_the_device(card: ModelCard) -> None:
     for profile, hint in (("latency", "LATENCY"), ("throughput", "THROUGHPUT")):
         backend = OpenVino(profile=profile).open(card)  # type: ignore[arg-type]  # a Literal
-        with backend.request() as request:
-            compiled = request._request.get_compiled_model()
+        compiled = compiled_by(backend)
         assert str(compiled.get_property("PERFORMANCE_HINT")).endswith(hint)
         at_once = compiled.get_property("OPTIMAL_NUMBER_OF_INFER_REQUESTS")
         assert backend.requests == (1 if profile == "latency" else at_once + 2)
@@ -76,9 +82,8 @@ def test_a_profile_sizes_the_requests_to_the_device(card: ModelCard) -> None:
 
 
 def test_it_takes_no_more_threads_than_it_was_given(card: ModelCard, monkeypatch: pytest.MonkeyPatch) -> None:
-    def threads(backend: OpenVinoBackend) -> int:
-        with backend.request() as request:
-            return int(request._request.get_compiled_model().get_property("INFERENCE_NUM_THREADS"))
+    def threads(backend: Backend) -> int:
+        return int(compiled_by(backend).get_property("INFERENCE_NUM_THREADS"))
 
     assert threads(OpenVino(threads=1, profile="throughput").open(card)) == 1
     # a quota of the control group, which the runtime does not look at
