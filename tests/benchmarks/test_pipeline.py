@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from tests.benchmarks import models, pipeline
 from tests.benchmarks.growth import Fresh, Stages
 from tests.benchmarks.machine import machine
 from tests.benchmarks.page import page
-from tests.support.sites import write_model
+from tests.support.sites import CARD, write_model
 
 
 def answer(ratio: float = 0.98, latency: float = 1.05) -> dict[str, Any]:
@@ -92,10 +93,10 @@ def test_the_machine_is_described() -> None:
 
 
 def test_the_stations_of_the_set_are_a_site_that_can_be_loaded(
-    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(models, "FOLDER", tmp_path)
-    write_model(tmp_path / pipeline.SITE_MODEL)
+    write_model(tmp_path / pipeline.SITE_MODEL, CARD.replace("[bottle, tear]", "[c0, c1]"))
     path = pipeline.site(4)
     written = load_site(path)
     assert len(written.stations) == len(written.cameras) == 4
