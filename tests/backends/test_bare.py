@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -110,12 +111,18 @@ def test_openvino_gets_the_network_as_its_file_has_it(tmp_path: Path) -> None:
 def test_onnx_runtimes_callers_work_at_the_same_time(tmp_path: Path) -> None:
     network = networks.echo(tmp_path / "echo.onnx", (1, 3, 32, 32))
     opened = BareOnnxRuntime(OnnxRuntime(threads=3), card(network, size=(32, 32)))
-    assert list(opened.ways) == [
-        "3 callers, 1 thread",
-        "1 caller, 3 threads",
-        "1 caller, 3 threads that spin",
-    ]
     assert opened.version == f"ONNX Runtime {onnxruntime.__version__}"
+    together, alone, spinning = opened.ways
+    assert together == "3 callers, 1 thread"
+    assert (alone, spinning) == ("1 caller, 3 threads", "1 caller, 3 threads that spin")
+    asked: set[int] = set()
+
+    def until_all_asked() -> bool:
+        asked.add(threading.get_ident())
+        return len(asked) == 3
+
+    # with fewer callers it would never end
+    assert opened.ways[together](until_all_asked) >= 2
     opened.close()
 
 
