@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from edge_infer.backends import BACKENDS
 from edge_infer.commands.terminal import forgive_encoding
 
 if TYPE_CHECKING:
@@ -57,6 +58,13 @@ _STEPS = {
     metavar="PERCENT",
     help="Of the sure findings of FP32 that may be lost.",
 )
+@click.option(
+    "--backend",
+    "backends",
+    multiple=True,
+    type=click.Choice(sorted(BACKENDS)),
+    help="Only this; repeat it for more.",
+)
 @click.option("--seconds", type=click.FloatRange(0.05, 600), default=2.0, show_default=True, help="A window.")
 @click.option("--rounds", type=click.IntRange(1, 100), default=3, show_default=True, help="Windows each.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a candidate, then the report.")
@@ -67,6 +75,7 @@ def tune(
     out: Path | None,
     aim: str,
     limit: float,
+    backends: tuple[str, ...],
     seconds: float,
     rounds: int,
     as_json: bool,
@@ -96,7 +105,7 @@ def tune(
         limits=Limits(lost=limit / 100),
         seconds=seconds,
         rounds=rounds,
-        devices=present(),
+        devices={name: found for name, found in present().items() if name in (backends or BACKENDS)},
         bf16=has_bf16,
     )
     meter = Meter()
