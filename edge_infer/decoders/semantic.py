@@ -24,6 +24,8 @@ _EIGHT = 8
 """Regions that touch at a corner are one."""
 _BLOCK = 1 << 18
 """Values: as many as the caches hold."""
+_PARTS = 8
+"""A power of two."""
 _FEW = 0.25
 """Of the places: those are looked at apart."""
 _IN, _OUT = np.float32(0.5), np.float32(-0.5)
@@ -155,35 +157,50 @@ class _Regions:
     """(N,)"""
     class_ids: NDArray[np.intp]
     """(N,)"""
-    cells: NDArray[np.int32]
+    cells: NDArray[np.intp]
     """(N, 4) x1, y1, x2, y2 of the cells each lies in."""
 
 
 def _regions(class_map: ClassMap, sure: NDArray[np.float32], threshold: float) -> _Regions:
     numbers = np.zeros(class_map.shape, np.int32)
-    classes, stats = [np.zeros(0, np.intp)], [np.zeros((0, 5), np.int32)]
+    classes = [np.zeros(0, np.intp)]
     total = 0
     for class_id in np.flatnonzero(np.bincount(class_map.ravel() + 1)[1:]).tolist():
         mask = (class_map == class_id).view(np.uint8)
         x, y, width, height = cv2.boundingRect(mask)
         # OpenCV numbers regions by blocks of two by two: they stay as in the whole map
         part = slice(y - y % 2, y + height), slice(x - x % 2, x + width)
-        # of OpenCV's ways this one counts what is in them fastest
-        count, own, each, _ = cv2.connectedComponentsWithStatsWithAlgorithm(
-            mask[part], _EIGHT, cv2.CV_32S, cv2.CCL_GRANA
-        )
-        np.add(own, total, out=numbers[part], where=own > 0)
-        stats.append(each[1:] + np.array([part[1].start, part[0].start, 0, 0, 0], np.int32))
+        count, own = cv2.connectedComponents(mask[part], connectivity=_EIGHT)
+        # no place is in two classes
+        numbers[part] += own + mask[part] * np.int32(total)
         classes.append(np.full(count - 1, class_id))
         total += count - 1
-    left, top, across, down, size = np.concatenate(stats).T
-    sums = np.bincount(numbers.ravel(), weights=sure.ravel(), minlength=total + 1)[1:]
-    scores = sums / size
+    cells, size = _extents(numbers, total)
+    # a sum in several parts: each step would wait for the one before it
+    parts = numbers.ravel() * _PARTS + (np.arange(numbers.size) & (_PARTS - 1))
+    sums = np.bincount(parts, weights=sure.ravel(), minlength=(total + 1) * _PARTS)
+    scores = sums.reshape(-1, _PARTS).sum(axis=1)[1:] / size
     # class ids make all equally sure: then the large ones stay, whatever their class
     order = np.lexsort((-size, -scores))
     order = order[scores[order] >= threshold]
-    cells = np.stack([left, top, left + across, top + down], axis=1)
     return _Regions(numbers, order + 1, scores[order], np.concatenate(classes)[order], cells[order])
+
+
+def _extents(numbers: NDArray[np.int32], total: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """(total, 4) x1, y1, x2, y2 and (total,) how many cells of each region from 1 on."""
+    flat = numbers.ravel()
+    changes = np.diff(flat, prepend=-1) != 0
+    changes[:: numbers.shape[1]] = True
+    # runs of one number in a line: far fewer than cells
+    starts = np.flatnonzero(changes)
+    long = np.diff(starts, append=flat.size)
+    y, x = np.divmod(starts, numbers.shape[1])
+    own = flat[starts]
+    order = np.argsort(own, kind="stable")
+    first = np.searchsorted(own[order], np.arange(1, total + 1))
+    x1, y1 = (np.minimum.reduceat(each[order], first) for each in (x, y))
+    x2, y2 = (np.maximum.reduceat(each[order], first) for each in (x + long, y + 1))
+    return np.stack([x1, y1, x2, y2], axis=1), np.add.reduceat(long[order], first)
 
 
 def _detections(card: ModelCard, regions: _Regions, transform: Transform) -> tuple[Detections, bool]:
