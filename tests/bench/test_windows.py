@@ -30,13 +30,13 @@ def test_one_disturbed_window_does_not_move_the_ratio() -> None:
 
 def test_of_several_models_each_frame_counts_what_its_own_network_costs() -> None:
     bare = {"slow": window(10, "slow"), "fast": window(1000, "fast")}
-    # half of the second would have been enough for each of them alone
-    both = Window({"slow": 5, "fast": 500}, 1.25, 1.0)
-    assert ideal_s(both, bare, bare) == pytest.approx(1.0)
+    # alone 0.3 s would have been enough for the ones, 0.6 s for the others
+    both = Window({"slow": 3, "fast": 600}, 1.2, 1.0)
+    assert ideal_s(both, bare, bare) == pytest.approx(0.9)
     turns = Turns((bare, bare), (both,))
-    assert turns.ratio == pytest.approx(0.8)
-    assert turns.bare_fps == pytest.approx(505)
-    assert turns.pipeline_fps == pytest.approx(505 / 1.25)
+    assert turns.ratio == pytest.approx(0.75)
+    assert turns.bare_fps == pytest.approx(670)
+    assert turns.pipeline_fps == pytest.approx(603 / 1.2)
 
 
 def test_processor_time_is_a_frames_own() -> None:
