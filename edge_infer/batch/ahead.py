@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from typing import TypeVar
@@ -96,10 +96,11 @@ def in_order(
     judge: Callable[[Item], Judged],
     workers: int,
     stop: threading.Event,
-) -> Iterator[Judged]:
+) -> Generator[Judged, None, None]:
     """What ``judge`` says of each item, in their order, from ``workers`` threads; what it raises is raised.
 
-    Once ``stop`` is set, what is being judged still comes out, without a hole; nothing else is begun.
+    Once ``stop`` is set, what is being judged still comes out, without a hole; nothing else is begun. Closed
+    early, it returns when nobody judges any more.
     """
     ahead = Ahead(items, 2 * workers + 2)
     window: deque[Future[Judged]] = deque()

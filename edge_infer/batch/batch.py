@@ -6,6 +6,7 @@ import hashlib
 import os
 import threading
 import time
+from contextlib import closing
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -14,7 +15,8 @@ from typing import Protocol
 import cv2
 import numpy as np
 
-from edge_infer import __version__
+from edge_infer import __version__, cores
+from edge_infer.batch import PARQUET
 from edge_infer.batch.ahead import in_order
 from edge_infer.batch.inputs import Inputs
 from edge_infer.batch.items import items
@@ -24,8 +26,6 @@ from edge_infer.errors import BackendError
 from edge_infer.model.card import ModelCard
 from edge_infer.network import Network
 
-LINES, PARQUET = ".jsonl", ".parquet"
-"""What an output's name ends in."""
 _MARK_S = 0.5
 _MARK_LINES = 32
 """So much, or so many, are judged again after a kill."""
@@ -58,7 +58,7 @@ def fingerprint(card: ModelCard, network: Network, inputs: Inputs) -> dict[str, 
         "precision": network.precision,
         # by how many threads a sum is made decides its last digits
         "requests": str(network.requests),
-        "cores": str(len(os.sched_getaffinity(0))),
+        "cores": str(cores.usable()),
         # they decode and resize
         "opencv": cv2.__version__,
         "av": version("av"),
@@ -82,19 +82,20 @@ def _judge_rest(
     network: Network, inputs: Inputs, part: Part, stop: threading.Event, watcher: Watcher
 ) -> bool:
     todo = items(inputs, part.mark.next)
-    answers = in_order(todo, lambda item: judge(network, item), network.requests, stop)
     marked_s = synced_s = time.monotonic()
     try:
-        for line in answers:
-            part.add(line)
-            watcher.judged(line)
-            now_s = time.monotonic()
-            if now_s - marked_s >= _MARK_S or part.waiting >= _MARK_LINES:
-                part.set_mark()
-                marked_s = now_s
-            if now_s - synced_s >= _SYNC_S:
-                part.sync()
-                synced_s = now_s
+        # nobody is left in the network when this is left, however
+        with closing(in_order(todo, lambda item: judge(network, item), network.requests, stop)) as answers:
+            for line in answers:
+                part.add(line)
+                watcher.judged(line)
+                now_s = time.monotonic()
+                if now_s - marked_s >= _MARK_S or part.waiting >= _MARK_LINES:
+                    part.set_mark()
+                    marked_s = now_s
+                if now_s - synced_s >= _SYNC_S:
+                    part.sync()
+                    synced_s = now_s
     except BackendError as error:
         part.set_mark()
         raise BackendError(

@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING
 import click
 
 from edge_infer.backends import BACKENDS
+from edge_infer.batch import LINES, PARQUET
 from edge_infer.commands.infer import choose_backend
 from edge_infer.errors import EdgeInferError
 
 if TYPE_CHECKING:
     from edge_infer.batch.part import Part
-
-_SUFFIXES = (".jsonl", ".parquet")
 
 
 @click.command()
@@ -51,8 +50,8 @@ def batch(
     folders below it. After a kill, a full disk or Ctrl-C the same command goes on where it ended, and the
     file is the same, byte for byte.
     """
-    if out.suffix.lower() not in _SUFFIXES:
-        raise click.UsageError(f"--out {out}: its name must end in {' or '.join(_SUFFIXES)}")
+    if out.suffix.lower() not in (LINES, PARQUET):
+        raise click.UsageError(f"--out {out}: its name must end in {LINES} or {PARQUET}")
     # heavy parts are loaded when there is something to do, not for `edge-infer --help`
     from edge_infer.batch import inputs as files
     from edge_infer.batch.batch import fingerprint, run
@@ -61,7 +60,7 @@ def batch(
     from edge_infer.model.load import load_model
     from edge_infer.network import Network
 
-    if out.suffix.lower() == ".parquet":
+    if out.suffix.lower() == PARQUET:
         _need_pyarrow()
     signals = _Signals()
     card = load_model(model)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import threading
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
@@ -112,6 +113,8 @@ def test_a_full_disk_is_one_line_and_with_room_the_same_command_finishes(
     assert (code, len(error.splitlines())) == (1, 1)
     assert f"cannot write {out}: No space left on device; make room" in error
     assert not out.exists()
+    # also nothing is left running
+    assert not [one for one in threading.enumerate() if one.name.startswith("batch-")]
     disk.make_room()
     assert run(model, *inputs, "--out", out)[0] == 0
     assert out.read_bytes() == whole.read_bytes()
