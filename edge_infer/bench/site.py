@@ -150,7 +150,9 @@ def _turns(line: Line, alone: Mapping[str, Alone], seconds: float, progress: Pro
     def together() -> Window:
         # the fastest model could have all of the machine
         most = max(one.fps for one in newest.values())
-        return line.window(window_s, _OVERSUPPLY * most / line.stations)
+        window = line.window(window_s, _OVERSUPPLY * most / line.stations)
+        line.refuse_idle()
+        return window
 
     for turns in take_turns(apart, together):
         done = _WARM + _TRY + _TURNS * len(turns.pipeline) / ROUNDS

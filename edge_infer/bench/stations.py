@@ -66,6 +66,8 @@ class Line:
     def forget(self) -> None:
         """What was counted so far: the machine was getting warm."""
         self._per_station.clear()
+        self._sink.judged.clear()
+        self._sink.undefined.clear()
         self._sink.ages_ms.clear()
         self._sink.reasons.clear()
         self._dropped_before = {name: one.dropped for name, one in self._stations.items()}

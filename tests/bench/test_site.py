@@ -19,11 +19,12 @@ from edge_infer.errors import BackendError
 from tests.support.sites import write_model
 
 RULES = [{"name": "no-tear", "count": {"labels": ["tear"], "at_most": 0}}]
-CAMERA = {"type": "synthetic"}
+CAMERA = {"type": "synthetic", "max_age_s": 60}
+"""On a busy machine a frame may wait."""
 
 
 def station(**keys: Any) -> dict[str, Any]:
-    return {"camera": "top", "model": "seals", "rules": RULES, **keys}
+    return {"camera": "top", "model": "seals", "deadline_ms": 60_000, "rules": RULES, **keys}
 
 
 def write(folder: Path, stations: Mapping[str, Any], **keys: Any) -> Path:
@@ -75,14 +76,17 @@ def test_a_station_that_waits_for_parts_is_measured_on_every_frame(tmp_path: Pat
     asked = station(trigger={"type": "mqtt"})
     paced = station(trigger={"type": "every", "every_s": 3600})
     measured = measure(write(tmp_path, {"a": asked, "b": paced}))
-    assert all(one.fps > 2 for one in measured.stations)
+    assert all(one.share > 0.2 for one in measured.stations)
+    assert all(one.undefined == 0 for one in measured.stations)
 
 
 def test_a_camera_shows_its_own_recording(tmp_path: Path) -> None:
     # noise: an even picture would be too dark or too bright to judge
     pixels = np.random.default_rng(1).integers(0, 256, (48, 80, 3), np.uint8)
     cv2.imwrite(str(tmp_path / "tape.png"), pixels)
-    path = write(tmp_path, {"a": station()}, cameras={"top": {"type": "files", "path": "tape.png"}})
+    path = write(
+        tmp_path, {"a": station()}, cameras={"top": {"type": "files", "path": "tape.png", "max_age_s": 60}}
+    )
     assert measure(path).frames.size == (80, 48)
 
 
