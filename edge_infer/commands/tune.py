@@ -92,14 +92,7 @@ def tune(
     from edge_infer.tune.tuning import tune as run
 
     forgive_encoding()
-    folder = (
-        model
-        if model.is_dir()
-        else model.parent
-        if model.suffix in (".yaml", ".yml")
-        else model.with_suffix("")
-    )
-    out = out or Path(f"{os.path.normpath(folder)}-tuned")
+    out = (out or _beside(model)).absolute()
     wishes = Wishes(
         aim="latency" if aim == "latency" else "throughput",
         limits=Limits(lost=limit / 100),
@@ -125,6 +118,15 @@ def tune(
     else:
         _print_text(outcome, out, model)
     return 0
+
+
+def _beside(model: Path) -> Path:
+    """The default for ``--out``: beside the model's folder, or beside the bare network."""
+    # of `.` and `..` too
+    model = Path(os.path.abspath(model))  # noqa: PTH100 - resolve() would leave the folder through a link
+    if model.suffix.lower() in (".yaml", ".yml"):
+        model = model.parent
+    return model.with_name(f"{model.name if model.is_dir() else model.stem}-tuned")
 
 
 @contextmanager
@@ -199,7 +201,9 @@ def _print_text(outcome: Outcome, out: Path, model: Path) -> None:
     click.echo("in the site's YAML:")
     for line in _yaml(_models(outcome, out)):
         click.echo(line)
-    click.echo(f"to go back: path: {click.format_filename(model)}, without what stands under backend")
+    click.echo(
+        f"to go back: path: {click.format_filename(model.absolute())}, without what stands under backend"
+    )
 
 
 def _models(outcome: Outcome, out: Path) -> dict[str, Any]:

@@ -19,6 +19,8 @@ from edge_infer.network import Network
 from edge_infer.yamlfile.append import append
 
 _LICENCES = ("LICEN", "COPYING", "NOTICE")
+_BESIDE = ("metadata.yaml", "metadata.json")
+"""Ultralytics' and anomalib's words, which a network is read with."""
 _NOT_COMPARED = frozenset(("network", "sha256", "version", "golden", "origins", "warnings"))
 _INPUT = ("size", "resize", "interpolation", "align", "crop", "graph_crop", "tiles", "pad_value", "color",
           "layout", "scale", "mean", "std")  # fmt: skip
@@ -43,10 +45,9 @@ def write_model(folder: Path, card: ModelCard, network: Path, *, quantised: bool
     for licence in sorted(card.network.parent.iterdir()):
         if licence.is_file() and licence.name.upper().startswith(_LICENCES):
             shutil.copyfile(licence, folder / licence.name)
-    exporter = card.network.with_name("metadata.yaml")
-    if card.network.suffix.lower() == ".xml" and exporter.is_file():
-        # an exporter's words beside an IR are part of it
-        shutil.copyfile(exporter, folder / exporter.name)
+    for name_beside in _BESIDE:
+        if (exporter := card.network.with_name(name_beside)).is_file():
+            shutil.copyfile(exporter, folder / name_beside)
     told = values(card) | {"network": name}
     if quantised:
         told["version"] = f"{card.version}-int8" if card.version else "int8"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import shutil
@@ -17,6 +18,7 @@ import psutil
 import pytest
 import yaml
 
+from edge_infer.commands.tune import _beside
 from edge_infer.model.load import load_model
 from tests.support.line_frames import write_line
 
@@ -131,6 +133,17 @@ def test_what_cannot_be_tuned_is_said_in_one_line(model: Path, line: Path, tmp_p
     assert run(model, "--data", tmp_path / "no")[0] == 2
     assert run(model)[0] == 2
     assert [path.name for path in model.parent.iterdir()] == ["bottles"]
+
+
+def test_the_tuned_model_lies_beside_the_original_however_that_is_named(tmp_path: Path) -> None:
+    folder = tmp_path / "seals.v2"
+    folder.mkdir()
+    for name in ("model.onnx", "model.yaml"):
+        (folder / name).touch()
+    assert _beside(folder) == _beside(folder / "model.yaml") == tmp_path / "seals.v2-tuned"
+    assert _beside(folder / "model.onnx") == folder / "model-tuned"
+    with contextlib.chdir(folder):
+        assert _beside(Path()) == tmp_path / "seals.v2-tuned"
 
 
 def started(arguments: Sequence[object], folder: Path) -> tuple[subprocess.Popen[bytes], list[Any]]:

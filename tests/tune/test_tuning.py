@@ -22,6 +22,8 @@ from edge_infer.quantize import SUFFIX, QuantizeError
 from edge_infer.registry import resolve
 from edge_infer.tune import tuning
 from edge_infer.tune.agreement import Limits
+from edge_infer.tune.calibration import write_tensors
+from edge_infer.tune.choice import choose
 from edge_infer.tune.energy import Meter
 from edge_infer.tune.frames import Place, pictures
 from edge_infer.tune.tuning import Outcome, Wishes, tune
@@ -147,7 +149,7 @@ def test_frames_that_were_calibrated_with_do_not_judge(
         judged.extend(places)
         return pictures(places)
 
-    written = tuning.write_tensors
+    written = write_tensors
 
     def tensors(card: Any, places: list[Place], path: Path) -> Any:
         calibrated.extend(places)
@@ -200,7 +202,7 @@ def test_the_tuned_int8_folder_is_a_model_of_its_own(bottles: Path, line: Path) 
     write(bottles, [line / "3.png"])
     # whatever is fastest on this machine and however little it was calibrated: INT8 is wanted here
     only = replace(QUICK, limits=Limits(lost=1.0, score=1.0, iou=0.0), calibration=20)
-    chosen = tuning.choose
+    chosen = choose
 
     def int8(tried: Any, aim: Any) -> Any:
         return chosen([one for one in tried if one.candidate.variant.precision == "INT8"], aim)
