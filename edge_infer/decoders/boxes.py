@@ -58,7 +58,7 @@ def nms(boxes: Boxes, class_ids: NDArray[np.intp], threshold: float, most: int) 
     left = np.arange(len(boxes))
     size = _FIRST_BLOCK
     while left.size and len(stay) < most:
-        pairs = _rivals(boxes[left], class_ids[left])
+        pairs = rivals(boxes[left], class_ids[left])
         if pairs is not None:
             better, worse = pairs
             above = _iou_of_pairs(boxes[left[better]], boxes[left[worse]]) > threshold
@@ -91,7 +91,7 @@ def _unbeaten(count: int, better: NDArray[np.intp], worse: NDArray[np.intp]) -> 
     return np.flatnonzero(~gone)
 
 
-def _rivals(boxes: Boxes, class_ids: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]] | None:
+def rivals(boxes: Boxes, class_ids: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]] | None:
     """The better and the worse of every two of a class that share columns and rows; None: too many."""
     count = len(boxes)
     x1, y1, x2, y2 = boxes.T

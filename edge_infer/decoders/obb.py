@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from edge_infer.decoders.boxes import Boxes
+from edge_infer.decoders.boxes import Boxes, rivals
 from edge_infer.decoders.head import Candidates, Output, Rows, best_class, conclude, finite, left_out
 from edge_infer.decoders.placing import FARTHEST, points_to_frame
 from edge_infer.decoders.yolo_end2end import final_rows
@@ -114,21 +114,28 @@ def _not_suppressed(turned: Turned, class_ids: NDArray[np.intp], threshold: floa
     As the exporter does it: a box that is itself suppressed still suppresses others.
     """
     gone = np.zeros(len(turned), np.bool_)
-    reach = _reach(turned, threshold)
-    # a block at a time: one matrix of all would be larger than the caches
-    for start in range(0, len(turned), _BLOCK):
-        block, rest = slice(start, start + _BLOCK), slice(start, None)
-        near = np.triu(class_ids[block, None] == class_ids[rest], k=1)
-        x, y = (turned[block, axis, None] - turned[rest, axis] for axis in (0, 1))
-        near &= x * x + y * y <= reach[block, None] + reach[rest]
-        better, worse = np.nonzero(near)
-        better, worse = better + start, worse + start
+
+    def compare(better: NDArray[np.intp], worse: NDArray[np.intp]) -> None:
         gone[worse[probabilistic_iou(turned[better], turned[worse]) >= threshold]] = True
+
+    center, reach = turned[:, :2], _reach(turned, threshold)[:, None]
+    pairs = rivals(np.concatenate([center - reach, center + reach], axis=1), class_ids)
+    if pairs is not None:
+        compare(*pairs)
+    else:
+        # what is suppressed by the best need not be compared with the others
+        for start in range(0, len(turned), _BLOCK):
+            block, left = (
+                np.arange(len(turned))[start : start + _BLOCK],
+                start + np.flatnonzero(~gone[start:]),
+            )
+            better, worse = np.nonzero((class_ids[block, None] == class_ids[left]) & (block[:, None] < left))
+            compare(block[better], left[worse])
     return np.flatnonzero(~gone)
 
 
 def _reach(turned: Turned, threshold: float) -> NDArray[np.float64]:
-    """(N,) two boxes farther apart, squared, than the sum of both overlap by less than the threshold.
+    """(N,) pixels: boxes with middles farther apart than the sum of both overlap by less than the threshold.
 
     By the part of the distributions' distance that their middles alone make.
     """
@@ -139,7 +146,7 @@ def _reach(turned: Turned, threshold: float) -> NDArray[np.float64]:
     reach = 4 * (most + 0.1) * sides.max(axis=1, initial=0) / 12
     # where the numbers lose their digits nobody knows
     safe = (sides.prod(axis=1) > _SMALLEST) & (sides.max(axis=1, initial=0) < _LARGEST)
-    return np.where(safe, reach, np.inf)
+    return np.where(safe, np.sqrt(reach), np.inf)
 
 
 def probabilistic_iou(a: Turned, b: Turned) -> NDArray[np.float64]:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from edge_infer.decoders.obb import probabilistic_iou
+from edge_infer.decoders.obb import _not_suppressed, probabilistic_iou
 from edge_infer.errors import ModelError
 from edge_infer.findings import Detections, Findings
 from edge_infer.geometry import stretch
@@ -126,6 +126,38 @@ def test_a_box_that_is_suppressed_still_suppresses_as_the_exporter_has_it() -> N
     assert _slow_iou(second, third) > 0.45
     found = _detections(decode(card("obb", "yolov8"), _answers("yolov8", chain)))
     assert len(found) == 1
+
+
+def _slowly_not_suppressed(turned: NDArray[np.float64], class_ids: Any, threshold: float) -> list[int]:
+    """Every box against every better one."""
+    overlap = probabilistic_iou(turned[:, None], turned)
+    return [
+        row
+        for row in range(len(turned))
+        if not any(
+            class_ids[other] == class_ids[row] and overlap[other, row] >= threshold for other in range(row)
+        )
+    ]
+
+
+@pytest.mark.parametrize("threshold", [0, 0.01, 0.1, 0.45, 0.9, 1])
+@pytest.mark.parametrize("side", [0, 0.01, 1, 40, 400, 30_000])
+def test_only_boxes_that_cannot_overlap_are_not_compared(side: float, threshold: float) -> None:
+    draw = np.random.default_rng(3)
+    # many, so that with large boxes not every pair can be listed
+    for count, classes in ((120, 1), (120, 4), (600, 1)):
+        turned = np.column_stack(
+            [
+                draw.uniform(0, 300, (count, 2)),
+                draw.uniform(0.02, 1, (count, 2)) * side,
+                draw.uniform(-1, 2, count),
+            ]
+        )
+        # some lie where others do
+        turned[: count // 4] = turned[count // 2 : count // 2 + count // 4]
+        class_ids = draw.integers(0, classes, count)
+        expected = _slowly_not_suppressed(turned, class_ids, threshold)
+        assert _not_suppressed(turned, class_ids, threshold).tolist() == expected
 
 
 def test_finite_boxes_of_any_size_and_place_are_survived() -> None:
