@@ -136,13 +136,14 @@ def _core() -> openvino.Core:
 
 
 def compile_as_stored(card: ModelCard, settings: OpenVino) -> openvino.CompiledModel:
-    """The network as its file has it, in the profile of the settings; only its sizes are fixed.
+    """The network as its file has it, in the profile and for the batch of the settings; its sizes are fixed.
 
     ModelError where the file cannot be used, BackendError where OpenVINO or the device is not there.
     """
     core = _core()
     _refuse_absent(core, settings.device)
-    return _compile(core, card, _read(core, card), settings.device.upper(), _hints(settings, settings.device))
+    network = _read(core, card, settings.batch)
+    return _compile(core, card, network, settings.device.upper(), _hints(settings, settings.device))
 
 
 def npu_obstacles(card: ModelCard) -> tuple[str, ...]:

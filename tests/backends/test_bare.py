@@ -108,6 +108,16 @@ def test_openvino_gets_the_network_as_its_file_has_it(tmp_path: Path) -> None:
     assert compiled.get_property("INFERENCE_PRECISION_HINT") == openvino.Type.f32
 
 
+def test_where_the_pipeline_has_batches_the_bare_runtime_may_have_them_too(tmp_path: Path) -> None:
+    network = networks.echo(tmp_path / "free.onnx", ("batch", 3, 32, 32))
+    opened = open_bare(settings("openvino", batch=4), card(network, size=(32, 32)))
+    alone, batched, _ = opened.ways
+    assert (batched.endswith("batches of 4"), "batches" in alone) == (True, False)
+    # it asks before each batch
+    assert (opened.ways[alone](after(3)), opened.ways[batched](after(3))) == (3, 12)
+    opened.close()
+
+
 def test_onnx_runtimes_callers_work_at_the_same_time(tmp_path: Path) -> None:
     network = networks.echo(tmp_path / "echo.onnx", (1, 3, 32, 32))
     opened = BareOnnxRuntime(OnnxRuntime(threads=3), card(network, size=(32, 32)))
