@@ -20,6 +20,7 @@ from edge_infer.batch import PARQUET
 from edge_infer.batch.ahead import in_order
 from edge_infer.batch.inputs import Inputs
 from edge_infer.batch.items import items
+from edge_infer.batch.journal import Mark
 from edge_infer.batch.judge import Line, judge
 from edge_infer.batch.part import Part, disk_trouble
 from edge_infer.errors import BackendError
@@ -36,8 +37,8 @@ _SYNC_S = 5.0
 class Watcher(Protocol):
     """Who wants to know how far a batch is."""
 
-    def begun(self, already: int) -> None:
-        """So many lines were there from an earlier run."""
+    def begun(self, mark: Mark) -> None:
+        """So far an earlier run came."""
 
     def judged(self, line: Line) -> None:
         """One more."""
@@ -72,7 +73,7 @@ def run(network: Network, inputs: Inputs, part: Part, stop: threading.Event, wat
 
     EdgeInferError: the runtime or the disk; what was judged until then is kept.
     """
-    watcher.begun(part.mark.lines)
+    watcher.begun(part.mark)
     if not part.mark.complete and not _judge_rest(network, inputs, part, stop, watcher):
         return False
     return _finish(part, stop, watcher)

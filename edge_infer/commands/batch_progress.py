@@ -47,12 +47,15 @@ class Progress:
         if self._bar is not None:
             self._bar.stop()
 
-    def begun(self, already: int) -> None:
-        """So many lines were there from an earlier run."""
-        self._done = already
+    def begun(self, mark: Mark) -> None:
+        """So far an earlier run came."""
+        self._done, self._errors = mark.lines, mark.errors
         self._began_s = self._told_s = time.monotonic()
-        if already:
-            self._tell(f"going on after {already} lines")
+        if mark.lines:
+            self._tell(f"going on after {mark.lines} lines")
+        if self._bar is not None and self._task is not None:
+            # lines of another run tell nothing of this one's speed
+            self._bar.reset(self._task, total=None, completed=mark.lines)
 
     def judged(self, line: Line) -> None:
         """One more."""
