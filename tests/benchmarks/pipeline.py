@@ -24,8 +24,8 @@ from tests.benchmarks.machine import machine
 from tests.benchmarks.page import page
 
 REPORT = models.ROOT / "docs" / "benchmarks.md"
-SECONDS, SITE_SECONDS = 18.0, 12.0
-"""Of one measurement."""
+SECONDS, LARGE_SECONDS, SITE_SECONDS = 18.0, 40.0, 12.0
+"""Of one measurement; a large network needs longer windows, of which the last frame is a smaller part."""
 TIMEOUT_S = 300.0
 STATIONS = (1, 2, 4, 8)
 SITE_MODEL, SITE_BACKEND = "yolo11n-320-int8", "openvino"
@@ -45,6 +45,11 @@ class Wanted(NamedTuple):
     backend: str
     ratio: float | None
     """What the pipeline must reach of the bare runtime; None: it is shown."""
+
+    @property
+    def seconds(self) -> float:
+        """To measure."""
+        return LARGE_SECONDS if "640" in self.model else SECONDS
 
 
 SET = (
@@ -104,7 +109,7 @@ def run(bar: Progress) -> Iterator[tuple[str, Any]]:
     ratios = []
     for one in SET:
         bar.update(task, description=f"{one.what}, {one.backend}")
-        ratios.append((one, measure(models.FOLDER / one.model, one.backend, SECONDS)))
+        ratios.append((one, measure(models.FOLDER / one.model, one.backend, one.seconds)))
         bar.advance(task)
     yield "ratios", ratios
     sites = {}
