@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -134,15 +135,17 @@ def _progress() -> Iterator[Tell]:
     """On a terminal a bar a step, elsewhere nothing."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.table import Column
 
     console = Console(stderr=True)
     columns = (
-        TextColumn("{task.description:22}"),
-        BarColumn(),
+        TextColumn("{task.description}", table_column=Column(min_width=21)),
+        BarColumn(20),
         TimeRemainingColumn(),
-        TextColumn("{task.fields[what]}"),
+        TextColumn("{task.fields[what]}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis")),
     )
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+    hidden = not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=hidden, expand=True) as progress:
         tasks: dict[str, Any] = {}
 
         def tell(step: str, share: float, what: str) -> None:
@@ -175,15 +178,16 @@ def _print_text(outcome: Outcome, out: Path, model: Path) -> None:
 
     console = Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else 160)
     table = Table(box=None, pad_edge=False)
-    for column in ("candidate", "frames/s", "p50 ms", "lost", "near", "verdict"):
+    for column in ("candidate", "frames/s", "p50 ms", "CPU ms", "lost", "near", "verdict"):
         table.add_column(column, overflow="fold")
     for one in sorted(outcome.tried, key=lambda each: -(each.speed.fps if each.speed else 0)):
         agreement = one.judged.agreement
         verdict = "chosen" if one is outcome.chosen else one.rejected or ""
         table.add_row(
-            Text(str(one.candidate)),
+            Text(str(replace(one.candidate, requests=one.requests or one.candidate.requests))),
             "-" if one.speed is None else f"{one.speed.fps:.1f}",
             "-" if one.speed is None else f"{one.speed.p50_ms:.1f}",
+            "-" if one.speed is None else f"{one.speed.cpu_ms:.1f}",
             "-" if agreement is None else f"{agreement.lost:.2%}",
             "-" if agreement is None else f"{agreement.near_changed}/{agreement.near}",
             Text(verdict),

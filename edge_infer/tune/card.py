@@ -53,7 +53,7 @@ def write_model(folder: Path, card: ModelCard, network: Path, *, quantised: bool
         told["version"] = f"{card.version}-int8" if card.version else "int8"
     (folder / CARD).write_text(
         "# Written by `edge-infer tune`, see tune-report.md.\n"
-        + yaml.safe_dump(told, sort_keys=False, allow_unicode=True, width=100),
+        + yaml.safe_dump(told, sort_keys=False, allow_unicode=True, width=110, default_flow_style=None),
         encoding="utf-8",
     )
     made = load_model(folder)

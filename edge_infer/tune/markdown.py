@@ -17,23 +17,27 @@ def table(told: Mapping[str, Any]) -> Iterator[str]:
         told["candidates"], key=lambda one: one["speed"]["fps"] if one["speed"] else 0.0, reverse=True
     )
     chosen = told["chosen"]
-    exact = [one["speed"]["fps"] for one in ordered if one["precision"] == "FP32" and one["speed"]]
+    exact = [one["speed"] for one in ordered if one["precision"] == "FP32" and one["speed"]]
+    fps, cpu_ms = (
+        max((one["fps"] for one in exact), default=0.0),
+        min((one["cpu_ms"] for one in exact), default=0.0),
+    )
     rows = []
     for one in ordered:
         speed = one["speed"]
         mark = "**chosen**" if one == chosen else "rejected" if one["rejected"] else ""
-        figures = ["-"] * 6
+        figures = ["-"] * 7
         if speed is not None:
-            ratio = f"{speed['fps'] / max(exact):.2f}" if exact else "-"
+            ratios = [f"{speed['fps'] / fps:.2f}", f"{cpu_ms / speed['cpu_ms']:.2f}"] if exact else ["-", "-"]
             joules = "-" if speed["joules"] is None else f"{speed['joules']:.3f}"
-            figures = [f"{speed['fps']:.1f}", ratio, f"{speed['p50_ms']:.1f}", f"{speed['p95_ms']:.1f}"]
-            figures += [f"{speed['cpu_ms']:.1f}", joules]
+            figures = [f"{speed['fps']:.1f}", ratios[0], f"{speed['p50_ms']:.1f}", f"{speed['p95_ms']:.1f}"]
+            figures += [f"{speed['cpu_ms']:.1f}", ratios[1], joules]
         rows.append(
             [_name(one), one["profile"], _shown(one["requests"]), _shown(one["threads"]), *figures, mark]
         )
     yield from _table(
-        ["candidate", "profile", "requests", "threads", "frames/s", "÷ best FP32", "p50 ms", "p95 ms",
-         "CPU ms", "J/frame", ""],
+        ["candidate", "profile", "requests", "threads", "frames/s", "x best FP32", "p50 ms",
+         "p95 ms", "CPU ms", "x best FP32", "J/frame", ""],
         rows,
     )  # fmt: skip
 
