@@ -12,6 +12,7 @@ from edge_infer.batch.items import Position
 from edge_infer.batch.judge import Line
 from edge_infer.batch.part import Part, folder_of
 from edge_infer.errors import EdgeInferError
+from tests.support.filesystems import SmallDisk
 
 BATCH = {"model": "m", "inputs": "10 paths"}
 
@@ -211,3 +212,21 @@ def test_where_nothing_can_be_written_is_said_with_the_path(tmp_path: Path) -> N
     os.mkfifo(tmp_path / "pipe.jsonl")
     with pytest.raises(EdgeInferError, match="is not a file"):
         opened(tmp_path / "pipe.jsonl")
+
+
+def test_a_power_cut_costs_only_what_was_not_synced_and_never_leaves_a_hole(small_disk: SmallDisk) -> None:
+    disk = small_disk("ext4")
+    out = disk.path / "o.jsonl"
+    part = opened(out)
+    go_on(part, 6)
+    part.sync()
+    for at in range(6, 9):
+        part.add(line(at))
+        part.set_mark()
+    disk.cut()
+    part.close()
+    disk.power_on()
+    part = opened(out)
+    assert 6 <= part.mark.lines <= 9
+    finish(part)
+    assert out.read_bytes() == WHOLE
