@@ -247,6 +247,12 @@ def conclude(
     nan_rows = int(usable.size - np.count_nonzero(usable))
     if nan_rows:
         warnings += (f"{nan_rows} of {usable.size} rows of the network's output are not finite numbers",)
+    undefined = "nan" if usable.size and nan_rows == usable.size else None
+    if not len(candidates.scores):
+        # what most pictures show
+        nothing = Detections.none()
+        found = nothing if more is None else more(nothing, candidates.rows, candidates.boxes)
+        return Findings(found, nan_rows, undefined, warnings)
     order = best_first(candidates.scores, MOST_CANDIDATES if suppress else card.max_detections)
     boxes, scores = candidates.boxes[order], candidates.scores[order]
     if len(scores) and scores[0] > _HIGHEST_SCORE:
@@ -278,5 +284,4 @@ def conclude(
     )
     if more is not None:
         detections = more(detections, candidates.rows[order[real]], boxes[real])
-    undefined = "nan" if usable.size and nan_rows == usable.size else None
     return Findings(detections, nan_rows, undefined, warnings)
