@@ -112,7 +112,9 @@ class _Request:
         """See Request."""
         request = self._request
         try:
-            request.infer({self._index[name]: one for name, one in others.items()}, share_inputs=True)
+            given = {self._index[name]: one for name, one in others.items()}
+            # what it returns is not looked at, but unless shared it would be a copy of every output
+            request.infer(given, share_inputs=True, share_outputs=True)
             return {name: request.get_output_tensor(index).data for index, name in enumerate(self._outputs)}
         except _FAILURES as error:
             raise BackendError(f"OpenVINO failed on {self._running}: {reason(error)}") from error

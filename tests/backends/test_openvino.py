@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +121,25 @@ def test_a_precision_that_a_device_does_not_have_is_told(
     backend = OpenVino(precision="f16").open(card)
     told = f"was to run in f16, on CPU it runs in {backend.precision}"
     assert (told in caplog.text) == (backend.precision != "f16")
+    backend.close()
+
+
+def test_a_frame_takes_no_memory_anew_for_its_outputs(tmp_path: Path) -> None:
+    side = 256
+    network = networks.echo(tmp_path / "echo.onnx", (1, 3, side, side))
+    card = networks.card_for(network, InputCard(size=(side, side), name="picture"))
+    backend = OpenVino(type="openvino").open(card)
+    with backend.request() as request:
+        # the first one makes what stays
+        request.infer({})
+        tracemalloc.start()
+        try:
+            (echo,) = request.infer({}).values()
+            _, most = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert echo.shape == (1, 3, side, side)
+        assert most < echo.nbytes / 10
     backend.close()
 
 
