@@ -146,7 +146,7 @@ def _judged(one: Judged) -> dict[str, Any]:
         "device": variant.device,
         "precision": variant.precision,
         "method": variant.method,
-        "network_sha256": None if variant.method else variant.card.sha256,
+        "network_sha256": variant.card.sha256,
         "agreement": None if one.agreement is None else one.agreement.as_json(),
         "rejected": one.rejected,
     }

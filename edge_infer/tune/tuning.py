@@ -11,10 +11,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from edge_infer.errors import EdgeInferError
+from edge_infer.backends.blobs import Blobs
+from edge_infer.errors import EdgeInferError, ModelError
 from edge_infer.golden import reference_backend
 from edge_infer.model.card import ModelCard
 from edge_infer.model.load import load_model
+from edge_infer.model.network_file import read_network
 from edge_infer.network import Network
 from edge_infer.picture import read
 from edge_infer.quantize import SUFFIX, QuantizeError, missing, quantise
@@ -104,7 +106,7 @@ def tune(
         outcome = Outcome(card, data, frames, wishes, reference_backend(card).type)
         variants = _variants(outcome, scratch(folder), tell)
         _judge(outcome, variants, golden, tell)
-        _measure(outcome, meter, tell)
+        _measure(outcome, Blobs(scratch(folder) / "blobs"), meter, tell)
         outcome.chosen = _chosen(outcome)
         variant = outcome.chosen.judged.variant
         quantised = variant.method is not None
@@ -159,8 +161,8 @@ def _variants(outcome: Outcome, place: Path, tell: Tell) -> list[Variant]:
                 tensors=calibration.tensors,
                 others=calibration.others,
             )
-            quantised = replace(card, network=network)
-        except QuantizeError as error:
+            quantised = replace(card, network=network, sha256=read_network(network).sha256)
+        except (QuantizeError, ModelError) as error:
             outcome.judged += [Judged(variant, rejected=str(error)) for variant in made]
             continue
         finally:
@@ -220,7 +222,7 @@ def _judge(
             )
 
 
-def _measure(outcome: Outcome, meter: Meter, tell: Tell) -> None:
+def _measure(outcome: Outcome, blobs: Blobs, meter: Meter, tell: Tell) -> None:
     """Every candidate that runs, also those that were rejected: what accuracy costs is worth knowing."""
     wishes = outcome.wishes
     shown = list(pictures(_spread(outcome.frames.held_out)))
@@ -239,7 +241,7 @@ def _measure(outcome: Outcome, meter: Meter, tell: Tell) -> None:
             if one.failed is not None:
                 continue
             try:
-                network = Network.open(one.candidate.variant.card, one.candidate.settings)
+                network = Network.open(one.candidate.variant.card, one.candidate.settings, blobs)
                 try:
                     one.requests = network.requests
                     one.windows.append(measure(network, shown, wishes.seconds, meter))
