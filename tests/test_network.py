@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
 import cv2
@@ -15,12 +15,14 @@ from edge_infer.backends import BACKENDS, Backend, BackendSettings
 from edge_infer.backends.blobs import Blobs
 from edge_infer.backends.onnxruntime import OnnxRuntime, OnnxRuntimeBackend
 from edge_infer.errors import BackendError, ModelError
-from edge_infer.findings import Detections
+from edge_infer.findings import Detections, Findings
+from edge_infer.geometry import Transform
 from edge_infer.model.card import InputCard, ModelCard
 from edge_infer.model.load import load_model
 from edge_infer.network import Network
 from edge_infer.picture import read
 from edge_infer.registry import resolve
+from edge_infer.tensor import Tensor
 from tests.support import networks
 
 
@@ -129,6 +131,30 @@ def test_as_many_threads_as_requests_get_the_findings_of_their_own_frame(
         found = list(threads.map(lambda i: detections(network, frames[i % 2]).boxes, range(12)))
     for i, boxes in enumerate(found):
         np.testing.assert_array_equal(boxes, alone[i % 2])
+    network.close()
+
+
+def test_no_frame_enters_before_the_answer_to_the_one_before_it_was_read(
+    shared: Path, settings: Callable[..., BackendSettings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = shared / "cases/open/A01"
+    network = Network.open(load_model(folder / "model.onnx"), settings(requests=1))
+    frames = [read(folder / name).pixels for name in ("p_1280x720.png", "p_720x1280.png")]
+    alone = [detections(network, frame).boxes for frame in frames]
+    decode = network._decoder.decode
+    others: list[Future[NDArray[np.float32]]] = []
+    with ThreadPoolExecutor(1) as threads:
+
+        def slowly(outputs: Mapping[str, Tensor], transform: Transform) -> Findings:
+            if not others:
+                others.append(threads.submit(lambda: detections(network, frames[1]).boxes))
+                # it would be through in a fraction of that
+                assert not wait(others, 0.5).done
+            return decode(outputs, transform)
+
+        monkeypatch.setattr(network._decoder, "decode", slowly)
+        np.testing.assert_array_equal(detections(network, frames[0]).boxes, alone[0])
+        np.testing.assert_array_equal(others[0].result(10), alone[1])
     network.close()
 
 
