@@ -58,4 +58,6 @@ class Decoder(Protocol):
         """``transform`` undoes exactly what preprocessing did to the frame.
 
         Rows that are not finite are dropped and counted; nothing but such rows is ``undefined="nan"``.
+        ``outputs`` may be views of the runtime's memory: they are only read, and nothing of the findings
+        shares memory with them, for the next frame writes over them.
         """
