@@ -11,7 +11,7 @@ MOST_CANDIDATES = 1000
 """Only the best so many go into NMS: a very low threshold then costs 3 ms instead of 200."""
 
 _FIRST_BLOCK, _LARGEST_BLOCK = 8, 64
-_MOST_PAIRS, _PAIRS_AT_ONCE = 1 << 17, 1 << 14
+_MOST_PAIRS, _PAIRS_AT_ONCE = 1 << 17, 1 << 13
 
 Boxes = NDArray[np.float64]
 """(N, 4); float64, so that no finite answer of a network overflows."""
@@ -56,9 +56,12 @@ def nms(boxes: Boxes, class_ids: NDArray[np.intp], threshold: float, most: int) 
     """
     stay: list[int] = []
     left = np.arange(len(boxes))
-    size = _FIRST_BLOCK
+    size, tried = _FIRST_BLOCK, 2 * len(boxes)
     while left.size and len(stay) < most:
-        pairs = rivals(boxes[left], class_ids[left])
+        pairs = None
+        # tried again when half of them have gone
+        if 2 * left.size <= tried:
+            pairs, tried = rivals(boxes[left], class_ids[left]), left.size
         if pairs is not None:
             better, worse = pairs
             above = _iou_of_pairs(boxes[left[better]], boxes[left[worse]]) > threshold
