@@ -128,7 +128,9 @@ def _stations(site: Site, engines: Engines, sink: Sink, stack: ExitStack) -> dic
 def _frames_of(site: Site, given: Frames | None) -> dict[str, Frames]:
     """By camera; what several show is in memory once."""
     if given is None:
-        paths = {name: one.path for name, one in site.cameras.items() if isinstance(one, Files)}
+        # in a watched folder there may be nothing yet
+        recordings = {name: one for name, one in site.cameras.items() if isinstance(one, Files)}
+        paths = {name: one.path for name, one in recordings.items() if not one.watch}
     else:
         paths = {}
     used = dict.fromkeys(one.camera for one in site.stations.values())

@@ -31,7 +31,6 @@ class Line:
     def __init__(self, stations: Mapping[str, Station], frames: Mapping[str, Frames], sink: Sink) -> None:
         """``frames``: by camera; ``sink`` is where all the stations deliver."""
         self._stations = stations
-        self.stations = len(stations)
         self._cameras = {name: _Memory(name, one) for name, one in frames.items()}
         self._sink = sink
         self._per_station: Counter[str] = Counter()
@@ -82,6 +81,11 @@ class Line:
                     f"station {name} judges none of these frames: {why}",
                     hint="name frames that it can judge with --source",
                 )
+
+    @property
+    def stations(self) -> int:
+        """How many there are."""
+        return len(self._stations)
 
     @property
     def frames(self) -> Frames:

@@ -90,6 +90,13 @@ def test_a_camera_shows_its_own_recording(tmp_path: Path) -> None:
     assert measure(path).frames.size == (80, 48)
 
 
+def test_a_folder_that_is_watched_may_be_empty(tmp_path: Path) -> None:
+    (tmp_path / "parts").mkdir()
+    watched = {"type": "files", "path": "parts", "watch": True, "max_age_s": 60}
+    path = write(tmp_path, {"a": station(trigger={"type": "camera"})}, cameras={"top": watched})
+    assert measure(path).frames.size == (1920, 1080)
+
+
 def test_given_frames_take_the_place_of_the_cameras(tmp_path: Path) -> None:
     pixels = np.random.default_rng(1).integers(0, 256, (32, 32, 3), np.uint8)
     cv2.imwrite(str(tmp_path / "given.png"), pixels)
