@@ -23,13 +23,13 @@ switch_off()
 
 METHODS = {
     "nncf": "edge_infer.quantize.nncf:quantise",
-    "nncf-weights": "edge_infer.quantize.nncf:quantise_weights",
+    "nncf-dense": "edge_infer.quantize.nncf:quantise_dense",
     "onnxruntime-qdq": "edge_infer.quantize.qdq:quantise",
 }
 """How -> what does it, in the child."""
-NEEDS = {"nncf": ("nncf",), "nncf-weights": ("nncf",), "onnxruntime-qdq": ("onnx", "onnxruntime")}
+NEEDS = {"nncf": ("nncf",), "nncf-dense": ("nncf",), "onnxruntime-qdq": ("onnx", "onnxruntime")}
 """How -> the packages that must be installed."""
-SUFFIX = {"nncf": ".xml", "nncf-weights": ".xml", "onnxruntime-qdq": ".onnx"}
+SUFFIX = {"nncf": ".xml", "nncf-dense": ".xml", "onnxruntime-qdq": ".onnx"}
 """How -> of the file it makes; an .xml has its .bin beside it."""
 LONGEST_S = 3600.0
 """Seconds that it may take."""

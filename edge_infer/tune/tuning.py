@@ -32,7 +32,7 @@ from edge_infer.tune.speed import measure, median
 
 _MEASURED_WITH = 8
 """Held-out frames that are run in turn for the speed; they stay in memory."""
-_RUNS = {"onnxruntime": ("onnxruntime-qdq",), "openvino": ("nncf", "nncf-weights")}
+_RUNS = {"onnxruntime": ("onnxruntime-qdq",), "openvino": ("nncf", "nncf-dense")}
 """Backend -> how networks are quantised for it."""
 
 Tell = Callable[[str, float, str], None]

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import openvino
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -84,6 +85,49 @@ def test_the_head_of_the_network_stays_in_float(tmp_path: Path, calibration: Cal
     assert scales == {"Conv"}
     # only the network itself is left
     assert list(tmp_path.iterdir()) == [out]
+
+
+def test_depthwise_convolutions_and_gates_stay_in_float(tmp_path: Path) -> None:
+    shape = [1, 4, 16, 16]
+    rng = np.random.default_rng(1)
+    weights = [
+        numpy_helper.from_array(rng.normal(size=size).astype(np.float32), name)
+        for name, size in (("dense", (4, 4, 3, 3)), ("deep", (4, 1, 3, 3)))
+    ]
+    nodes = [
+        helper.make_node("Conv", ["picture", "dense"], ["a"], pads=[1, 1, 1, 1]),
+        helper.make_node("Sigmoid", ["a"], ["s"]),
+        helper.make_node("Mul", ["a", "s"], ["b"]),
+        helper.make_node("Conv", ["b", "deep"], ["c"], pads=[1, 1, 1, 1], group=4),
+    ]
+    graph = helper.make_graph(
+        nodes, "g",
+        [helper.make_tensor_value_info("picture", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("c", TensorProto.FLOAT, shape)],
+        weights,
+    )  # fmt: skip
+    network = tmp_path / "silu.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), network)
+    tensors = tmp_path / "tensors.npy"
+    np.save(tensors, rng.normal(size=(4, *shape)).astype(np.float32))
+    # what a convolution's picture comes from; the gate gets what the convolution gave
+    fed = {}
+    for method in ("nncf", "nncf-dense"):
+        out = quantise(
+            method, network, tmp_path / f"{method}.xml", picture="picture", tensors=tensors, others={}
+        )
+        operations = openvino.Core().read_model(out).get_ordered_ops()
+        fed[method] = {
+            one.get_type_name(): one.input_value(0).get_node().get_type_name()
+            for one in operations
+            if one.inputs()
+        }
+    assert fed["nncf"]["Convolution"] == fed["nncf-dense"]["Convolution"] == "FakeQuantize"
+    assert fed["nncf"]["GroupConvolution"] == "FakeQuantize"
+    assert fed["nncf-dense"]["GroupConvolution"] != "FakeQuantize"
+    assert "FakeQuantize" not in {
+        told[gate] for told in fed.values() for gate in ("Sigmoid", "Swish") if gate in told
+    }
 
 
 def without_weights(path: Path, *, opset: int = 17, domain: str = "") -> Path:

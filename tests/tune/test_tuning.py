@@ -198,10 +198,15 @@ def test_nothing_that_may_be_chosen_is_an_error_and_leaves_nothing(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["blind.onnx", "bottles"]
 
 
-def test_the_tuned_int8_folder_is_a_model_of_its_own(bottles: Path, line: Path) -> None:
+@pytest.mark.parametrize(
+    ("backend", "method"), [("onnxruntime", "onnxruntime-qdq"), ("openvino", "nncf-dense")]
+)
+def test_the_tuned_int8_folder_is_a_model_of_its_own(
+    backend: str, method: str, bottles: Path, line: Path
+) -> None:
     write(bottles, [line / "3.png"])
     # whatever is fastest on this machine and however little it was calibrated: INT8 is wanted here
-    only = replace(QUICK, limits=Limits(lost=1.0, score=1.0, iou=0.0), calibration=20)
+    only = replace(QUICK, calibration=20, devices={backend: ("CPU",)})
     chosen = choose
 
     def int8(tried: Any, aim: Any) -> Any:
@@ -210,6 +215,7 @@ def test_the_tuned_int8_folder_is_a_model_of_its_own(bottles: Path, line: Path) 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tuning, "choose", int8)
         patch.setattr(tuning, "why_not", lambda *_, **__: None)
+        patch.setattr(tuning, "_RUNS", {backend: (method,)})
         outcome = run(bottles, line, only)
     tuned = bottles.with_name("tuned")
     shutil.rmtree(bottles)
@@ -217,6 +223,7 @@ def test_the_tuned_int8_folder_is_a_model_of_its_own(bottles: Path, line: Path) 
     assert (card.name, card.version) == ("bottles", "1-int8")
     assert card.labels[0] == "bottle"
     assert card.license == "Apache-2.0"
+    assert card.network.suffix == SUFFIX[method]
     assert (tuned / "LICENSE").is_file()
     assert "made anew" in outcome.golden.said
     assert outcome.chosen is not None
