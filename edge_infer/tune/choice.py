@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -11,6 +12,8 @@ from edge_infer.tune.candidates import Candidate, Variant
 from edge_infer.tune.speed import Speed
 
 Aim = Literal["throughput", "latency"]
+QUIET = 0.1
+"""Cores that others may use before the clock says more about them than about the candidates."""
 CLOSE = 0.03
 """Within so much of the fastest the exact one wins: it is noise that parts them."""
 
@@ -51,13 +54,30 @@ def choose(tried: Sequence[Tried], aim: Aim) -> Tried | None:
     fit = [one for one in tried if one.rejected is None and one.speed is not None]
     if not fit:
         return None
-    best = max(fit, key=lambda one: _speed(one, aim))
-    close = [one for one in fit if _speed(one, aim) >= (1 - CLOSE) * _speed(best, aim)]
+    by = _by_cpu_time if goes_by_cpu_time(tried) else _by_the_clock
+    speeds = {id(one): by(one, aim) for one in fit}
+    best = max(speeds.values())
+    close = [one for one in fit if speeds[id(one)] >= (1 - CLOSE) * best]
     exact = [one for one in close if one.judged.variant.exact]
-    return max(exact or close, key=lambda one: _speed(one, aim))
+    return max(exact or close, key=lambda one: speeds[id(one)])
 
 
-def _speed(one: Tried, aim: Aim) -> float:
+def goes_by_cpu_time(tried: Sequence[Tried]) -> bool:
+    """Whether the machine was too busy for the clock, and the CPU's time says it instead."""
+    others = [window.others for one in tried for window in one.windows]
+    only_cpu = all(one.candidate.threads is not None for one in tried)
+    return bool(others) and statistics.median(others) > QUIET and only_cpu
+
+
+def _by_the_clock(one: Tried, aim: Aim) -> float:
     if one.speed is None:
         return 0.0
     return one.speed.fps if aim == "throughput" else 1000 / one.speed.p50_ms
+
+
+def _by_cpu_time(one: Tried, aim: Aim) -> float:
+    """Frames a second if its threads had a core each; for latency divided by how many are under way."""
+    if one.speed is None:
+        return 0.0
+    fps = (one.candidate.threads or 1) * 1000 / one.speed.cpu_ms
+    return fps if aim == "throughput" else fps / max(1, one.requests)

@@ -13,15 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from edge_infer import __version__, cores
-from edge_infer.tune.choice import Judged, Tried, choose
+from edge_infer.tune.choice import QUIET, Judged, Tried, choose, goes_by_cpu_time
 from edge_infer.tune.speed import Speed
 from edge_infer.tune.tuning import Outcome
 from edge_infer.wholefile import replacing
 
 JSON = "tune-report.json"
 TEXT = "tune-report.md"
-_QUIET = 0.1
-"""Cores."""
 _PACKAGES = ("openvino", "onnxruntime", "nncf", "onnx", "numpy", "opencv-python-headless")
 
 
@@ -108,11 +106,12 @@ def candidate(one: Tried) -> dict[str, Any]:
 def busy(tried: Sequence[Tried]) -> str | None:
     """A sentence where others used the machine while it was measured, else None."""
     others = [window.others for one in tried for window in one.windows]
-    if not others or (usual := statistics.median(others)) < _QUIET:
+    if not others or (usual := statistics.median(others)) <= QUIET:
         return None
+    how = "the choice went by it" if goes_by_cpu_time(tried) else "the choice may be wrong"
     return (
-        f"Other processes used {usual:.1f} cores while it was measured: only the CPU time a frame is right; "
-        "run it again on a quiet machine."
+        f"Other processes used {usual:.1f} cores while it was measured: only the CPU time a frame is right, "
+        f"and {how}; run it again on a quiet machine."
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from edge_infer.model.card import InputCard, ModelCard
@@ -39,6 +40,24 @@ def test_of_two_that_noise_parts_the_exact_one_is_chosen() -> None:
     assert choose([rough, exact], "throughput") is exact
     faster = tried("INT8", 110, 10)
     assert choose([faster, exact], "throughput") is faster
+
+
+def test_on_a_busy_machine_the_cpu_time_chooses() -> None:
+    def busy(fps: float, cpu_ms: float, threads: int, requests: int) -> Tried:
+        one = tried("FP32", fps, 1000 / fps)
+        one.candidate, one.requests = replace(one.candidate, threads=threads), requests
+        one.windows = [Speed(fps, 1000 / fps, 1000 / fps, cpu_ms, None, 1.5)]
+        one.speed = one.windows[0]
+        return one
+
+    lucky, cheap, one_core = busy(90, 16, 2, 1), busy(30, 13, 2, 4), busy(50, 12, 1, 1)
+    # 125, 154 and 83 frames a second with a core a thread
+    assert choose([lucky, cheap, one_core], "throughput") is cheap
+    # 8, 26 and 12 ms
+    assert choose([lucky, cheap, one_core], "latency") is lucky
+    for one in (lucky, cheap, one_core):
+        one.windows = [replace(one.windows[0], others=0.05)]
+    assert choose([lucky, cheap, one_core], "throughput") is lucky
 
 
 def test_one_that_failed_is_not_chosen() -> None:
