@@ -18,7 +18,7 @@ from edge_infer.network import Network
 Progress = Callable[[str, float], None]
 """What is measured, and which part of the whole is done, 0..1."""
 
-_WARM, _TRY, _TURNS, _LATENCY = 0.05, 0.1, 0.65, 0.2
+_WARM, _TRY, _TURNS, _LATENCY = 0.05, 0.2, 0.55, 0.2
 """Parts of the time."""
 _LATENCY_ROUNDS = 3
 

@@ -27,7 +27,7 @@ from edge_infer.sources.files import Files
 from edge_infer.station.station import Station
 from edge_infer.triggers.continuous import Continuous
 
-_WARM, _TRY, _TURNS = 0.1, 0.1, 0.75
+_WARM, _TRY, _TURNS = 0.05, 0.2, 0.65
 """Parts of the time; the rest is the bare runtimes' latency."""
 _STOP_S = 10.0
 _FIRST_FPS = 30.0

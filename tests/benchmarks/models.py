@@ -60,6 +60,7 @@ def picture() -> Path:
 
 def _key() -> str:
     sources = [Path(__file__).with_name(f"{one}.py") for one in ("architectures", "graphs", "models")]
+    sources += sorted((ROOT / "edge_infer" / "quantize").glob("*.py"))
     digest = hashlib.sha256()
     for source in sources:
         digest.update(source.read_bytes())
