@@ -109,6 +109,8 @@ def _lines(told: Mapping[str, Any]) -> Iterator[str]:
     yield ""
     for line in told["skipped"]:
         yield f"- {line}"
+    if told["skipped"]:
+        yield ""
     yield "## What it was made from"
     yield ""
     yield f"- model: {model['name']} {model['version'] or ''}, sha256 `{model['sha256']}`"

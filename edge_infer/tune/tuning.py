@@ -138,14 +138,16 @@ def _variants(outcome: Outcome, place: Path, tell: Tell) -> list[Variant]:
         for method in _RUNS[backend]
         if onnx or backend == "openvino"
     ]
+    absent = {method: packages for _, method in methods if (packages := missing(method))}
+    if absent:
+        names = ", ".join(sorted(set(itertools.chain.from_iterable(absent.values()))))
+        outcome.skipped.append(
+            f"INT8 by {' and '.join(absent)} is not tried: {names} is not installed; "
+            "pip install 'edge-infer[quantize]'"
+        )
+        methods = [(backend, method) for backend, method in methods if method not in absent]
     calibration = None
     for number, (backend, method) in enumerate(methods):
-        if packages := missing(method):
-            outcome.skipped.append(
-                f"INT8 by {method} is not tried: {', '.join(packages)} is not installed; "
-                "pip install 'edge-infer[quantize]'"
-            )
-            continue
         tell("quantise", number / len(methods), method)
         made = [Variant(backend, device, "INT8", card, method) for device in outcome.wishes.devices[backend]]
         begin = time.monotonic()
