@@ -25,6 +25,8 @@ FULL_HD = (1920, 1080)
 SIZES = {"yolo11n": (320, 480, 640, 960), "mobilenet-v2": (224,), "resnet18": (224,)}
 QUANTISED = ("yolo11n-640", "yolo11n-320", "mobilenet-v2-224", "yolox-nano-416")
 YOLOX = "yolox_nano/yolox_nano"
+METHOD = "nncf"
+"""How: a name in ``quantize.METHODS``."""
 _CALIBRATION = 24
 """Frames that quantisation sees."""
 _OVERLAP = "nms_iou: 0.15\n"
@@ -122,9 +124,7 @@ def _quantised(name: str, frames: Sequence[NDArray[np.uint8]]) -> None:
     size, yolox = card.input.network_size[0], card.decoder == "yolox-raw"
     tensors = folder / "calibration.npy"
     np.save(tensors, np.stack([_letterboxed(one, size, yolox=yolox) for one in frames[:_CALIBRATION]]))
-    quantise(
-        "nncf-mixed", card.network, folder / "model.xml", picture=card.input.name, tensors=tensors, others={}
-    )
+    quantise(METHOD, card.network, folder / "model.xml", picture=card.input.name, tensors=tensors, others={})
     tensors.unlink()
     (folder / "labels.txt").write_text("".join(f"{one}\n" for one in card.labels), encoding="utf-8")
     more = f"labels_file: labels.txt\ntask: {card.task}\ndecoder: {card.decoder}\n"

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from edge_infer.config.site import load_site
+from edge_infer.quantize import METHODS
 from tests.benchmarks import models, pipeline
 from tests.benchmarks.growth import Fresh, Stages
 from tests.benchmarks.machine import machine
@@ -83,6 +84,14 @@ def test_the_page_says_all_of_it_and_what_is_not_reached() -> None:
         assert said in text, said
     assert text.count("\n|---") == 7
     assert "All that is wanted" in page(measured(), [], [], 480.0)
+
+
+def test_the_set_quantises_in_a_way_that_there_is() -> None:
+    assert models.METHOD in METHODS
+    assert {one.model.removesuffix("-int8") for one in pipeline.SET if "int8" in one.model} <= set(
+        models.QUANTISED
+    )
+    assert pipeline.SITE_MODEL.removesuffix("-int8") in models.QUANTISED
 
 
 def test_the_machine_is_described() -> None:
