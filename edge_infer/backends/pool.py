@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from queue import SimpleQueue
+from contextlib import contextmanager, suppress
+from queue import Empty, SimpleQueue
 from typing import Generic, TypeVar
 
 from edge_infer.backends import Request
@@ -33,14 +33,15 @@ class Pool(Generic[R]):
     def request(self) -> Iterator[R]:
         """See Backend."""
         request = self._free.get()
-        if request is None:
-            self._free.put(None)
-            raise BackendError(f"the {self._runtime} backend is closed")
         try:
+            if request is None:
+                raise BackendError(f"the {self._runtime} backend is closed")
             yield request
         finally:
-            if not self._closed:
-                self._free.put(request)
+            self._free.put(request)
+            # perhaps by another thread, which looked before this one came back
+            if self._closed:
+                self.close()
 
     def infer(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """See Backend."""
@@ -54,6 +55,7 @@ class Pool(Generic[R]):
     def close(self) -> None:
         """See Backend."""
         self._closed = True
-        while not self._free.empty():
-            self._free.get()
+        with suppress(Empty):
+            while True:
+                self._free.get_nowait()
         self._free.put(None)
