@@ -7,7 +7,8 @@ from typing import Any
 
 from edge_infer.backends.bare import Run, tensors
 from edge_infer.backends.common import reason
-from edge_infer.backends.openvino import OpenVino, compile_as_stored, spec_of, version
+from edge_infer.backends.openvino import OpenVino, compile_as_stored, version
+from edge_infer.backends.openvino_graph import spec_of
 from edge_infer.errors import BackendError
 from edge_infer.model.card import ModelCard
 

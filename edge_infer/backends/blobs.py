@@ -19,7 +19,7 @@ MOST_BYTES = 4_000_000_000
 """The blobs that were used longest ago are removed beyond that."""
 FLOOR_BYTES = 256_000_000
 """Room that the disk must keep."""
-_SUFFIX = ".blob"
+_SUFFIX, _UNFINISHED = ".blob", ".part"
 
 Key = Mapping[str, str]
 """All that the compiled network depends on."""
@@ -60,7 +60,7 @@ class Blobs:
                     "%s is too full to keep a compiled network of %d MB", path.parent, len(blob) // 10**6
                 )
                 return
-            with replacing(path, path.with_suffix(".part")) as file:
+            with replacing(path, path.with_suffix(_UNFINISHED)) as file:
                 file.write(_head(key, blob))
                 file.write(blob)
         except OSError as error:
@@ -80,7 +80,8 @@ class Blobs:
 
     def _make_room(self, wanted: int) -> None:
         kept = []
-        for path in self._folder.glob(f"*{_SUFFIX}"):
+        # a kill leaves unfinished ones
+        for path in (*self._folder.glob(f"*{_SUFFIX}"), *self._folder.glob(f"*{_UNFINISHED}")):
             # another process may remove it meanwhile
             with suppress(OSError):
                 told = path.stat()

@@ -5,25 +5,28 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-import numpy as np
 from pydantic import Field
 
-from edge_infer import cores
+from edge_infer import __version__, cores
 from edge_infer.backends import Backend, BackendSettings, Profile
-from edge_infer.backends.batching import NO_BATCHES, Batching
+from edge_infer.backends.batching import Batching
 from edge_infer.backends.blobs import Blobs
-from edge_infer.backends.common import (
-    first_that_opens,
-    picture_shape,
-    reason,
-)
+from edge_infer.backends.common import first_that_opens, reason
 from edge_infer.backends.npu import compile_apart, obstacles
+from edge_infer.backends.openvino_graph import (
+    FAILURES,
+    folded_picture,
+    is_picture,
+    read,
+    spec_of,
+    with_preprocessing,
+)
 from edge_infer.backends.pool import Pool
 from edge_infer.errors import BackendError, ModelError
 from edge_infer.model.card import ModelCard
-from edge_infer.model.ir_file import output_name
+from edge_infer.model.network_file import read_network
 from edge_infer.tensor import Canvas, PictureSpec, Tensor, TensorSpec
 
 if TYPE_CHECKING:
@@ -34,9 +37,7 @@ log = logging.getLogger(__name__)
 _NPU = "NPU"
 _SPARE, _MOST_REQUESTS = 2, 16
 _VIRTUAL = ("AUTO", "MULTI", "HETERO")
-# a message that is not UTF-8 (a damaged name in the file) becomes a ValueError
-_FAILURES = (RuntimeError, ValueError)
-_UNTOUCHED = (1.0, (0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
+_ABOUT = {"FULL_DEVICE_NAME", "DEVICE_ARCHITECTURE", "OPTIMIZATION_CAPABILITIES", "NPU_DRIVER_VERSION"}
 
 
 class OpenVino(BackendSettings):
@@ -72,7 +73,7 @@ class OpenVinoBackend(Pool["_Request"]):
         self.profile: Profile = settings.profile or "latency"
         compiled = _compiled(core, card, settings, device.upper(), blobs)
         self.inputs: tuple[TensorSpec, ...] = tuple(
-            _folded_picture(card, port) if _is_picture(card, port) else spec_of(index, port)
+            folded_picture(card, port) if is_picture(card, port) else spec_of(index, port)
             for index, port in enumerate(compiled.inputs)
         )
         self.outputs = tuple(spec_of(index, port) for index, port in enumerate(compiled.outputs))
@@ -116,7 +117,7 @@ class _Request:
             # what it returns is not looked at, but unless shared it would be a copy of every output
             request.infer(given, share_inputs=True, share_outputs=True)
             return {name: request.get_output_tensor(index).data for index, name in enumerate(self._outputs)}
-        except _FAILURES as error:
+        except FAILURES as error:
             raise BackendError(f"OpenVINO failed on {self._running}: {reason(error)}") from error
 
 
@@ -144,7 +145,7 @@ def compile_as_stored(card: ModelCard, settings: OpenVino) -> openvino.CompiledM
     """
     core = _core()
     _refuse_absent(core, settings.device)
-    network = _read(core, card, settings.batch)
+    network = read(core, card, settings.batch)
     return _compile(core, card, network, settings.device.upper(), _hints(settings, settings.device))
 
 
@@ -161,13 +162,7 @@ def network_as_compiled(card: ModelCard) -> openvino.Model:
 
     ModelError where the file cannot be used, BackendError where OpenVINO is not there.
     """
-    return _as_compiled(_core(), card)
-
-
-def _as_compiled(core: openvino.Core, card: ModelCard, batch: int = 1) -> openvino.Model:
-    network = _read(core, card, batch)
-    _fold_preprocessing(card, network)
-    return network
+    return with_preprocessing(_core(), card)
 
 
 def _compiled(
@@ -177,38 +172,59 @@ def _compiled(
     hints, batch = _hints(settings, device), settings.batch
     key = None if blobs is None else _key(core, card, device, {**hints, "batch": str(batch)})
     if blobs is None or key is None:
-        return _compile(core, card, _as_compiled(core, card, batch), device, hints)
+        return _compile(core, card, with_preprocessing(core, card, batch), device, hints)
     if (blob := blobs.get(key)) is not None:
         try:
             return core.import_model(blob, device, hints)
-        except _FAILURES as error:
+        except FAILURES as error:
             log.warning("%s: its kept blob is of no use: %s; compiling it", card.network, reason(error))
             blobs.drop(key)
-    compiled = _compile(core, card, _as_compiled(core, card, batch), device, hints)
+    compiled = _compile(core, card, with_preprocessing(core, card, batch), device, hints)
+    if not _is_as_read(card):
+        # kept, it would be taken for the one before whenever that comes back
+        log.warning("%s was replaced since it was read: it is not kept compiled", card.network)
+        return compiled
     try:
         blobs.put(key, compiled.export_model().getvalue())
-    except _FAILURES as error:
+    except FAILURES as error:
         log.warning("%s cannot be kept compiled: %s", card.network, reason(error))
     return compiled
 
 
+def _is_as_read(card: ModelCard) -> bool:
+    try:
+        return read_network(card.network).sha256 == card.sha256
+    except ModelError:
+        return False
+
+
 def _key(core: openvino.Core, card: ModelCard, device: str, how: Mapping[str, str]) -> dict[str, str] | None:
     """All that a blob depends on; None for devices whose compiled networks cannot be kept."""
-    import openvino
-
     if device.partition(":")[0] in _VIRTUAL:
         return None
-    supported = core.get_property(device, "SUPPORTED_PROPERTIES")
-    if "EXPORT_IMPORT" not in core.get_property(device, "OPTIMIZATION_CAPABILITIES"):
+    try:
+        if "EXPORT_IMPORT" not in core.get_property(device, "OPTIMIZATION_CAPABILITIES"):
+            return None
+        # the first are those that the runtime would tell blobs apart by: of a GPU its driver is among them
+        about = {
+            *core.get_property(device, "CACHING_PROPERTIES"),
+            *_ABOUT.intersection(core.get_property(device, "SUPPORTED_PROPERTIES")),
+        }
+        told = {name: str(core.get_property(device, name)) for name in about}
+    except FAILURES as error:
+        log.warning("networks for %s cannot be kept compiled: %s", device, reason(error))
         return None
-    about = ("FULL_DEVICE_NAME", "DEVICE_ARCHITECTURE", "OPTIMIZATION_CAPABILITIES", "NPU_DRIVER_VERSION")
+    import openvino
+
     return {
+        # it folds preprocessing in
+        "edge-infer": __version__,
         "model": card.sha256,
         "input": repr(card.input),
         # with its build
         "runtime": str(openvino.__version__),
         "device": device,
-        **{name: str(core.get_property(device, name)) for name in about if name in supported},
+        **told,
         **how,
     }
 
@@ -225,7 +241,7 @@ def _compile(
         compiled = compile_apart(core, network, accelerator, hints)
         # a virtual device compiles again by itself, now that it is known to survive
         return compiled if device == accelerator else core.compile_model(network, device, hints)
-    except _FAILURES as error:
+    except FAILURES as error:
         raise BackendError(
             f"OpenVINO cannot run {card.network} on {device}: {reason(error)}",
             hint=f"devices on this machine: {', '.join(core.available_devices)}",
@@ -301,106 +317,3 @@ def _is_there(name: str, there: list[str]) -> bool:
     return any(name == device or device.startswith(f"{name}.") for device in there) or (
         name.endswith(".0") and name.removesuffix(".0") in there
     )
-
-
-def _read(core: openvino.Core, card: ModelCard, batch: int = 1) -> openvino.Model:
-    """With every size fixed: no runtime folds a free one, and an accelerator takes none."""
-    from openvino import PartialShape
-
-    try:
-        network = core.read_model(card.network)
-        port = _picture_port(card, network)
-        shape = picture_shape(card, spec_of(0, port))
-        if batch > 1 and shape[0] == 1:
-            shape = (batch, *shape[1:])
-        if port.partial_shape != PartialShape(list(shape)):
-            network.reshape({port: PartialShape(list(shape)), **_one_of_each(card, network)})
-    except _FAILURES as error:
-        batches = f" in batches of {batch}" if batch > 1 else ""
-        raise ModelError(
-            f"OpenVINO cannot use {card.network}{batches}: {reason(error)}",
-            hint=NO_BATCHES if batch > 1 else "export it again, or try the other backend",
-        ) from error
-    return network
-
-
-def _one_of_each(card: ModelCard, network: openvino.Model) -> dict[Any, Any]:
-    """The inputs beside the picture for a batch of one."""
-    from openvino import PartialShape
-
-    others = [port for port in network.inputs if not _is_picture(card, port)]
-    return {
-        port: PartialShape([1, *list(port.partial_shape)[1:]])
-        for port in others
-        if len(port.partial_shape) and port.partial_shape[0].is_dynamic
-    }
-
-
-def _picture_port(card: ModelCard, network: openvino.Model) -> Any:
-    for port in network.inputs:
-        if _is_picture(card, port):
-            return port
-    raise ModelError(f"OpenVINO finds no input {card.input.name} in {card.network}")
-
-
-def _is_picture(card: ModelCard, port: Any) -> bool:
-    return card.input.name in (port.get_names() or {port.node.friendly_name})
-
-
-def _folded_picture(card: ModelCard, port: Any) -> PictureSpec:
-    """What the compiled network leaves to do: uint8 NHWC, BGR unless it is grey."""
-    batch, height, width, channels = (side.get_length() for side in port.partial_shape)
-    scale, mean, std = _UNTOUCHED
-    return PictureSpec(
-        name=card.input.name,
-        shape=(batch, height, width, channels),
-        dtype="uint8",
-        layout="nhwc",
-        height=height,
-        width=width,
-        color="gray" if card.input.color == "gray" else "bgr",
-        scale=scale,
-        mean=mean[:channels],
-        std=std[:channels],
-    )
-
-
-def _fold_preprocessing(card: ModelCard, network: openvino.Model) -> None:
-    """Make the network take uint8 NHWC, BGR unless it is grey."""
-    try:
-        _build_preprocessing(card, network)
-    except _FAILURES as error:
-        raise ModelError(f"OpenVINO cannot take pictures for {card.network}: {reason(error)}") from error
-
-
-def _build_preprocessing(card: ModelCard, network: openvino.Model) -> None:
-    from openvino import Layout, Type
-    from openvino.preprocess import ColorFormat, PrePostProcessor
-
-    port = _picture_port(card, network)
-    processor = PrePostProcessor(network)
-    picture = processor.input(network.inputs.index(port))
-    picture.tensor().set_element_type(Type.u8).set_layout(Layout("NHWC"))
-    picture.model().set_layout(Layout(card.input.layout.upper()))
-    steps = picture.preprocess()
-    if card.input.color != "gray":
-        picture.tensor().set_color_format(ColorFormat.BGR)
-    if card.input.color == "rgb":
-        steps.convert_color(ColorFormat.RGB)
-    if port.element_type != Type.u8:
-        steps.convert_element_type(Type.f32)
-        steps.scale(card.input.scale)
-        steps.mean(list(card.input.mean)).scale(list(card.input.std))
-        steps.convert_element_type(port.element_type)
-    for index, output in enumerate(network.outputs):
-        if output.element_type == Type.f16:
-            # decoders are given float32 whatever the network computes in
-            processor.output(index).tensor().set_element_type(Type.f32)
-    processor.build()
-
-
-def spec_of(index: int, port: Any) -> TensorSpec:
-    """What an input or output of OpenVINO takes or gives."""
-    shape = tuple(side.get_length() if side.is_static else None for side in port.partial_shape)
-    name = output_name(index, port.node.friendly_name, port.get_names())
-    return TensorSpec(name, shape, np.dtype(port.element_type.to_dtype()).name)

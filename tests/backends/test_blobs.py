@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 from edge_infer.backends import blobs as module
@@ -15,6 +18,7 @@ from edge_infer.backends.blobs import Blobs
 from edge_infer.backends.openvino import OpenVino
 from edge_infer.model.card import ModelCard
 from edge_infer.model.load import load_model
+from edge_infer.model.network_file import read_network
 from edge_infer.network import Network
 from tests.support.filesystems import SmallDisk
 from tests.support.real_networks import bundled, write_card
@@ -40,6 +44,11 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 @pytest.fixture
 def card() -> ModelCard:
     return load_model(bundled()[0])
+
+
+def copied(card: ModelCard, folder: Path) -> ModelCard:
+    """With a network that may be written to."""
+    return replace(card, network=Path(shutil.copy(card.network, folder)))
 
 
 def answer(card: ModelCard, blobs: Blobs | None, settings: OpenVino = SETTINGS) -> object:
@@ -70,17 +79,60 @@ def test_a_real_network_answers_the_same_from_its_blob(
     assert len(compiled) == 2
 
 
-@pytest.mark.parametrize("change", ["model", "input", "runtime", "device", "precision", "threads"])
+class Driven:
+    """The core, of a device with a driver that is updated by itself."""
+
+    def __init__(self, core: Any, driver: str) -> None:
+        self._core, self._driver = core, driver
+
+    def get_property(self, device: str, name: str) -> Any:
+        if name == "GPU_DRIVER_VERSION":
+            return self._driver
+        told = self._core.get_property(device, name)
+        return {**told, "GPU_DRIVER_VERSION": "RO"} if name == "CACHING_PROPERTIES" else told
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._core, name)
+
+
+def drive(monkeypatch: pytest.MonkeyPatch, driver: str) -> None:
+    core = Driven(backend_module._core(), driver)
+    monkeypatch.setattr(backend_module, "_core", lambda: core)
+
+
+def other_weights(network: Path) -> None:
+    """The same network, trained to another end."""
+    model = onnx.load(network)
+    for weights in model.graph.initializer:
+        values = onnx.numpy_helper.to_array(weights)
+        if values.dtype == np.float32 and values.ndim == 4:
+            weights.CopyFrom(onnx.numpy_helper.from_array(values * np.float32(0.9), weights.name))
+    onnx.save(model, network)
+
+
+CHANGES = ["model", "input", "edge-infer", "runtime", "device", "driver", "precision", "threads"]
+
+
+@pytest.mark.parametrize("change", CHANGES)
 def test_whatever_changes_is_compiled_anew(
     card: ModelCard, tmp_path: Path, compiled: list[str], monkeypatch: pytest.MonkeyPatch, change: str
 ) -> None:
-    kept = Blobs(tmp_path)
+    kept = Blobs(tmp_path / "kept")
+    card = copied(card, tmp_path)
+    if change == "driver":
+        drive(monkeypatch, "32.0.1")
     answer(card, kept)
     settings = SETTINGS
     if change == "model":
-        card = replace(card, sha256="0" * 64)
+        other_weights(card.network)
+        card = replace(card, sha256=read_network(card.network).sha256)
     elif change == "input":
         card = replace(card, input=replace(card.input, scale=200.0))
+    elif change == "edge-infer":
+        # another one may fold preprocessing in otherwise
+        monkeypatch.setattr(backend_module, "__version__", "99.0")
+    elif change == "driver":
+        drive(monkeypatch, "32.0.2")
     elif change == "runtime":
         import openvino
 
@@ -97,7 +149,37 @@ def test_whatever_changes_is_compiled_anew(
     answer(card, kept, settings)
     assert len(compiled) == 2
     # and the one before is there still
-    assert len(list(tmp_path.iterdir())) == 2
+    assert len(list((tmp_path / "kept").iterdir())) == 2
+
+
+def test_a_network_that_was_replaced_since_it_was_read_is_not_kept_as_the_one_before(
+    card: ModelCard, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    kept = Blobs(tmp_path / "kept")
+    card = copied(card, tmp_path)
+    expected, original = answer(card, None), card.network.read_bytes()
+    other_weights(card.network)
+    assert repr(answer(card, kept)) != repr(expected)
+    assert "was replaced" in caplog.text
+    # and back again
+    card.network.write_bytes(original)
+    assert repr(answer(card, kept)) == repr(expected)
+
+
+def test_a_device_that_does_not_tell_what_a_blob_depends_on_has_none(
+    card: ModelCard, tmp_path: Path, compiled: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Silent(Driven):
+        def get_property(self, device: str, name: str) -> Any:
+            if name == "CACHING_PROPERTIES":
+                raise RuntimeError("Exception from src/plugin.cpp:1:\nNot supported")
+            return super().get_property(device, name)
+
+    core = Silent(backend_module._core(), "")
+    monkeypatch.setattr(backend_module, "_core", lambda: core)
+    answer(card, Blobs(tmp_path))
+    assert compiled == [card.name]
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("damage", ["cut", "turned", "empty", "other key", "folder"])
@@ -191,6 +273,17 @@ def test_those_that_were_used_longest_ago_make_room(tmp_path: Path, monkeypatch:
             os.utime(path, (told.st_atime - 10, told.st_mtime - 10))
         assert kept.get({"number": "0"}) == bytes(900)
     assert [kept.get({"number": str(number)}) is None for number in range(4)] == [False, True, False, False]
+
+
+def test_what_a_kill_left_of_a_blob_is_removed_like_the_blobs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_BYTES", 3500)
+    (tmp_path / "abandoned.part").write_bytes(bytes(3000))
+    os.utime(tmp_path / "abandoned.part", (1, 1))
+    kept = Blobs(tmp_path)
+    kept.put({"number": "1"}, bytes(900))
+    assert [path.suffix for path in tmp_path.iterdir()] == [".blob"]
 
 
 def test_a_device_that_is_chosen_anew_each_time_has_no_blob(
