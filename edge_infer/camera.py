@@ -83,6 +83,11 @@ class Camera:
         self._stillness = Stillness(settings.frozen_s)
         self._thread = threading.Thread(target=self._run, name=f"camera-{name}", daemon=True)
 
+    @property
+    def told(self) -> CameraMessage | None:
+        """Its numbers as they were published last, some seconds ago at most; None before the first time."""
+        return self._told
+
     def start(self) -> None:
         """Open and read in its own thread."""
         self._thread.start()

@@ -47,6 +47,11 @@ class Delivery:
             settings, folder, record=self._record, alarm=self._publisher.event, publish=self._picture
         )
 
+    @property
+    def evidence(self) -> Evidence | None:
+        """The stored pictures; None where none is kept."""
+        return self._evidence
+
     def publish(
         self, result: Result, frame: Frame | None, findings: Findings | None, settings: StationSettings
     ) -> None:

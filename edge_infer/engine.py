@@ -41,10 +41,17 @@ class Engine:
         self._triggered_turn = self._newest_turn = 0
         self._wake = threading.Condition()
         self._stopping = False
+        self._in_hand: set[int] = set()
+        """Threads that work."""
         self._threads = [
             threading.Thread(target=self._work, name=f"engine-{name}-{i}", daemon=True)
             for i in range(max(1, network.requests))
         ]
+
+    @property
+    def in_use(self) -> int:
+        """How many inspections are in hand just now."""
+        return len(self._in_hand)
 
     def add(self, feed: Feed) -> None:
         """Ask it for work from now on; one that is known already is asked once."""
@@ -88,9 +95,11 @@ class Engine:
 
     def _next(self) -> Work | None:
         with self._wake:
+            self._in_hand.discard(threading.get_ident())
             while not self._stopping:
                 work = self._take_triggered() or self._take_newest()
                 if work is not None:
+                    self._in_hand.add(threading.get_ident())
                     return work
                 self._wake.wait(1.0)
             return None

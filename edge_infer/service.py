@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cv2
 
@@ -21,6 +21,7 @@ from edge_infer.errors import EdgeInferError
 from edge_infer.frame import PartTrigger
 from edge_infer.inventory import info
 from edge_infer.messages.camera import CameraMessage
+from edge_infer.metrics.settings import MetricsSettings
 from edge_infer.mqtt.publisher import Publisher
 from edge_infer.outbox import Outbox, Shifts
 from edge_infer.remote.commands import Commands
@@ -32,6 +33,9 @@ from edge_infer.station.inspection import Unusable
 from edge_infer.station.station import Station
 from edge_infer.triggers import Listener, PartTriggerSettings
 from edge_infer.vitals import Vitals
+
+if TYPE_CHECKING:
+    from edge_infer.exposition import Exposition
 
 log = logging.getLogger(__name__)
 
@@ -85,6 +89,9 @@ class Service:
         self._reload_asked = False
         self._since = clock.now()
         self._started_s = time.monotonic()
+        self._exposition: Exposition | None = None
+        if site.metrics is not None:
+            self._exposition = self._expose(site.metrics)
         self._vitals = Vitals(
             self._publisher,
             self._outbox,
@@ -94,6 +101,22 @@ class Service:
             state_dir=state_dir,
             boot_id=clock.boot_id(),
         )
+
+    def _expose(self, settings: MetricsSettings) -> Exposition:
+        # loads prometheus_client
+        from edge_infer.exposition import Exposition, Parts
+
+        parts = Parts(
+            site=lambda: self._changeover.site if self._changeover is not None else self._site,
+            stations=self._stations,
+            cameras=self._cameras,
+            engines=self._engines,
+            outbox=self._outbox,
+            publisher=self._publisher,
+            delivery=self._delivery,
+            state_dir=self._state_dir,
+        )
+        return Exposition(settings, parts)
 
     def reload(self) -> None:
         """Ask `run` to read the configuration again; safe in a signal handler."""
@@ -110,6 +133,8 @@ class Service:
         self._publisher.start()
         try:
             self._vitals.start()
+            if self._exposition is not None:
+                self._exposition.start()
             self._open_watched()
             self._watch()
         finally:
@@ -303,6 +328,8 @@ class Service:
         """Front to back with time limits: what is in hand is committed whatever hangs."""
         end_s = time.monotonic() + STOP_S
         self._vitals.stop()
+        if self._exposition is not None:
+            self._exposition.stop()
         if self._opener is not None:
             # it looks at the flag between two models
             self._opener.join(OPENER_S)

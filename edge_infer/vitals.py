@@ -24,6 +24,7 @@ from edge_infer.messages.stats import (
     Temperature,
     Trouble,
 )
+from edge_infer.metrics.sensors import thermal_zones
 from edge_infer.mqtt import certificates
 from edge_infer.mqtt.certificates import Certificate
 from edge_infer.mqtt.publisher import Publisher
@@ -128,11 +129,8 @@ class Vitals:
     def _check_certificates(self, now: datetime) -> Iterator[CertificateStats]:
         if self._tls is None:
             return
-        found = list(certificates.of_files(self._tls))
         shown = self._publisher.stats.broker_certificate
-        if shown is not None and (broker := certificates.of_broker(shown)) is not None:
-            found.append(broker)
-        for one in found:
+        for one in certificates.of_connection(self._tls, shown):
             self._warn(one, now)
             yield CertificateStats(
                 whose=one.whose,
@@ -169,14 +167,8 @@ def disk(folder: Path) -> Disk | None:
 
 def temperatures(sys: Path) -> Iterator[Temperature]:
     """Every thermal zone that answers."""
-    for zone in sorted(sys.glob("class/thermal/thermal_zone*")):
-        try:
-            milli = int((zone / "temp").read_text())
-            sensor = (zone / "type").read_text().strip()
-        except (OSError, ValueError):
-            # a zone that is switched off does not answer
-            continue
-        yield Temperature(sensor=sensor, celsius=milli / 1000)
+    for one in thermal_zones(sys):
+        yield Temperature(sensor=one.name, celsius=one.celsius)
 
 
 def process() -> ProcessNumbers:

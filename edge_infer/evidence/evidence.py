@@ -78,6 +78,16 @@ class Evidence:
         """Results that go without the pictures that they should have."""
         return self._health.dropped
 
+    @property
+    def size_bytes(self) -> int:
+        """Pictures on disk, as far as counted."""
+        return self._writer.size_bytes
+
+    @property
+    def storing(self) -> bool:
+        """The disk takes pictures."""
+        return self._health.well
+
     def offer(self, result: Result, scene: Scene | None) -> None:
         """A result for the outbox, and what its pictures are made of; None where no frame was seen."""
         with self._changed:

@@ -76,6 +76,11 @@ class Writer:
         """Before the first `put`."""
         self._thread.start()
 
+    @property
+    def size_bytes(self) -> int:
+        """On disk, as far as counted."""
+        return self._budget.total
+
     # -- the encoder's side
 
     def takes_more(self) -> bool:

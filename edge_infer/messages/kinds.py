@@ -98,6 +98,15 @@ class LineStop(Part):
     """Of the last one."""
 
 
+class MetricsChanged(Part):
+    """Numbers for Prometheus cannot be served or written, or can again."""
+
+    way: Literal["http", "textfile"]
+    state: Literal["ready", "failed"]
+    text: str
+    """Why, in words."""
+
+
 class ModelFailed(Part):
     """A model cannot run; its stations stay UNDEFINED."""
 
@@ -225,6 +234,7 @@ KINDS: MappingProxyType[str, type[Part]] = MappingProxyType(
         "evidence_resumed": EvidenceResumed,
         "evidence_stopped": EvidenceStopped,
         "line_stop": LineStop,
+        "metrics": MetricsChanged,
         "model_failed": ModelFailed,
         "outbox_damaged": OutboxDamaged,
         "outbox_full": OutboxFull,

@@ -340,6 +340,7 @@ class Station:
 
     def _ask(self, trigger: PartTrigger, came_with: Frame | None = None) -> bool:
         """True where it now waits for its frame. ``came_with``: a picture that is the part's own."""
+        self.meter.ask()
         inspection = Inspection(self._setup, trigger, due_s=self._due(trigger.time_s))
         if (why := self._trouble or self._ended) is not None:
             inspection.outcome, inspection.frame = why, came_with
@@ -386,11 +387,10 @@ class Station:
         if inspection.frame is not None:
             self._time_s = inspection.frame.time_s
         self._standing.decided(result, lasts=asked is None and inspection.outcome is self._trouble)
-        self.meter.count(result)
+        self.meter.count(result, inspection.inference)
         self._delivery.decide(result)
         if asked is not None or memory.policy.wants(verdict.decision, self._time_s):
-            findings = inspection.outcome.findings if isinstance(inspection.outcome, Inference) else None
-            self._delivery.publish(result, inspection.frame, findings, inspection.setup.settings)
+            self._delivery.publish(result, inspection.frame, inspection.findings, inspection.setup.settings)
         elif inspection.frame is not None and not result.cut_short:
             self._settle(inspection.frame)
         if memory.line_stop and memory.line_stop.add(verdict.decision):
