@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Protocol
 
 from edge_infer import clock
@@ -30,6 +31,8 @@ READ_S = 0.5
 """How often a waiting reader looks whether it should stop."""
 STALL_S = 1.0
 """Beyond ``max_age_s``: a camera of one frame a second is slow, not stalled."""
+AFTER_S = 10.0
+"""How long a camera whose settings changed waits for itself with the old ones."""
 TELL_S = 5.0
 """How often the numbers of a camera that does not change are told."""
 
@@ -61,7 +64,10 @@ class Camera:
         secrets: Secrets,
         viewers: Sequence[Viewer],
         watcher: Watcher,
+        *,
+        after: Camera | None = None,
     ) -> None:
+        """``after``: was asked to stop and takes its device with it; this one waits for that."""
         self.name = name
         self.settings = settings
         self.state: State = "opening"
@@ -74,6 +80,7 @@ class Camera:
         """A bug that ended its thread."""
         self._secrets = secrets
         self._viewers = tuple(viewers)
+        self._after = after
         self._watcher = watcher
         self._told: CameraMessage | None = None
         self._told_s = -TELL_S
@@ -91,6 +98,20 @@ class Camera:
     def start(self) -> None:
         """Open and read in its own thread."""
         self._thread.start()
+
+    @property
+    def text(self) -> str:
+        """Why it is as it is, in words."""
+        return self._text
+
+    @property
+    def since(self) -> datetime:
+        """Wall clock, UTC: since when it is as it is."""
+        return self._since
+
+    def show_to(self, viewers: Sequence[Viewer]) -> None:
+        """From the next frame on to these only."""
+        self._viewers = tuple(viewers)
 
     def fire(self, at_s: float) -> None:
         """Have a picture taken at that monotonic time, by a camera that takes none unless it is asked."""
@@ -110,11 +131,20 @@ class Camera:
 
     def _run(self) -> None:
         try:
+            self._wait_for_the_one_before()
             self._keep_open()
         except Exception as error:
             # the service looks at it, ends and is started again
             log.exception("camera %s: a bug ended its thread", self.name)
             self.failure = error
+
+    def _wait_for_the_one_before(self) -> None:
+        """A driver that does not come back shall not hold us up for ever: the device will say `busy`."""
+        end_s = time.monotonic() + AFTER_S
+        while self._after is not None and not self._stopping.is_set() and time.monotonic() < end_s:
+            if self._after.join(READ_S):
+                break
+        self._after = None
 
     def _keep_open(self) -> None:
         wait_s, opened_s, short = FIRST_WAIT_S, 0.0, 0
@@ -178,9 +208,10 @@ class Camera:
                 frame = replace(frame, frozen=frozen)
                 self._change("frozen", frozen)
             self._tell()
-            if frame.settled is not None and len(self._viewers) > 1:
-                frame = replace(frame, settled=_Together(frame.settled, len(self._viewers)))
-            for viewer in self._viewers:
+            viewers = self._viewers
+            if frame.settled is not None and len(viewers) > 1:
+                frame = replace(frame, settled=_Together(frame.settled, len(viewers)))
+            for viewer in viewers:
                 self._show(viewer, frame)
         return False
 
@@ -197,6 +228,9 @@ class Camera:
             return
         self.state, self._since = state, clock.now()
         level = logging.INFO if state in ("connected", "ended") else logging.WARNING
+        if self._stopping.is_set():
+            # one of the same name may run already
+            return
         log.log(level, "camera %s: %s: %s", self.name, state, text)
         self._watcher.camera_changed(self.name, state, text)
         self._tell(changed=True)
@@ -204,7 +238,7 @@ class Camera:
     def _tell(self, *, changed: bool = False) -> None:
         """The retained state; not a message a frame."""
         now_s = time.monotonic()
-        if not changed and now_s < self._told_s + TELL_S:
+        if self._stopping.is_set() or (not changed and now_s < self._told_s + TELL_S):
             return
         self._told_s = now_s
         message = self._meter.message(self.name, self.state, self._text, self._since, now_s)

@@ -226,6 +226,10 @@ class Connection:
         if mid is not None:
             self._asked[mid] = topics
 
+    def unsubscribe(self, topics: list[str]) -> None:
+        """They are not sent any more, a moment later."""
+        self._client.unsubscribe(topics)
+
     def acknowledge(self, arrived: Arrived) -> None:
         """The broker may forget the message."""
         if arrived.message.qos == 1:

@@ -45,6 +45,11 @@ class Inbox:
             self._thread.start()
         self._wake()
 
+    def ignore(self, topic: str) -> None:
+        """What waits or comes there is not handled any more."""
+        self._handlers.pop(topic, None)
+        self._wake()
+
     def put(self, arrived: Arrived) -> bool:
         """From the network thread; never waits. False where the message is dropped."""
         topic = arrived.message.topic

@@ -346,6 +346,10 @@ class Pump:
         if new:
             connection.subscribe(new)
             self._subscribed.update(new)
+        old = self._subscribed.difference(self._inbox.topics)
+        if old:
+            connection.unsubscribe(list(old))
+            self._subscribed -= old
 
     # -- the end
 

@@ -21,6 +21,7 @@ from edge_infer.station.identity import Identity
 from edge_infer.station.inspection import Inspection, Known, Unusable
 from edge_infer.station.judging import age_s, decide, distrust, glance, look, unhealthy
 from edge_infer.station.meter import Meter
+from edge_infer.station.seat import Seat
 from edge_infer.station.settings import StationSettings
 from edge_infer.station.setup import Setup
 from edge_infer.station.standing import Standing
@@ -32,6 +33,7 @@ QUEUE = 8
 """Inspections that may wait for the network; on a live station a part beyond them is told `overload`."""
 WAITING = 64
 """Parts that may wait for their frame (``delay_ms``)."""
+STOPPED = "the service stopped before an answer"
 
 
 class Station:
@@ -44,15 +46,16 @@ class Station:
         *,
         recorded: bool,
         max_age_s: float,
+        before: Station | None = None,
     ) -> None:
-        """``recorded``: nothing is dropped, deadlines do not hold."""
+        """``recorded``: nothing is dropped, deadlines do not hold. ``before``: whose place it takes."""
         self.name = setup.identity.station
         self.camera = setup.settings.camera
-        self.dropped = 0
+        self.dropped: int = before.dropped if before is not None else 0
         """Frames that a newer one replaced before a request was free."""
         self.fire: Callable[[float], None] | None = None
         """Has a picture taken at that monotonic time, where the camera takes none unless it is asked."""
-        self.meter = Meter()
+        self.meter: Meter = before.meter if before is not None else Meter()
         self.newest_frame: Frame | None = None
         """Of its camera, judged or not."""
         self._delivery = delivery
@@ -69,7 +72,9 @@ class Station:
         """A recording's frames that no request was free for yet."""
         self._open: deque[Inspection] = deque()
         """Not answered yet, in the order of their answers."""
-        self._answers = Answers()
+        # a part that asks once more is told the same
+        self._answers: Answers = before._answers if before is not None else Answers()
+        self._seat = Seat(self)
         self._lost: Unusable | None = None
         """Why no frame comes; told once, then only to parts that ask."""
         self._ended: Unusable | None = None
@@ -99,7 +104,7 @@ class Station:
         with self._changed:
             self._tell_trouble()
         if self._setup.engine is not None:
-            self._setup.engine.add(self)
+            self._setup.engine.add(self._seat)
 
     def configure(self, setup: Setup) -> None:
         """From the next inspection on: what is taken or asked already is judged and published as before.
@@ -118,14 +123,23 @@ class Station:
             # what lasts is told anew: the standing decision must say by what
             self._tell_trouble()
         if setup.engine is not None:
-            setup.engine.add(self)
+            setup.engine.add(self._seat)
             setup.engine.wake()
+
+    def uses(self, engine: Engine) -> bool:
+        """Whether something that is not answered yet is to be judged by it, or the next inspection is."""
+        with self._changed:
+            waiting = (one for one in (*self._open, *self._ahead) if one.outcome is None)
+            return self._setup.engine is engine or any(one.setup.engine is engine for one in waiting)
 
     # -- the camera's side
 
     def offer(self, frame: Frame) -> None:
         """A new frame; on a recording waits until there is room."""
         with self._changed:
+            if self._stopping:
+                # its camera has not heard yet; what is not settled is seen again
+                return
             self.newest_frame = frame
             self._lost = self._ended = None
             if self._parts is not None:
@@ -282,17 +296,21 @@ class Station:
             if (again := self._standing.due(now_s)) is not None:
                 self._delivery.decide(again)
 
-    def stop(self) -> None:
-        """Answer what is open; take nothing more."""
+    def stop(self, why: str | None = None) -> None:
+        """Answer what is open; take nothing more. ``why``: where it is not the whole service that stops."""
         with self._changed:
             self._stopping = True
-            self._newest = None
+            self._newest = self.newest_frame = None
+            if why is not None:
+                self.dropped += len(self._ahead)
             self._ahead.clear()
             for inspection in self._open:
                 if inspection.outcome is None:
-                    inspection.outcome = Unusable("restarted", "the service stopped before an answer")
+                    inspection.outcome = Unusable("restarted", why or STOPPED)
             self._flush()
+            self._standing.over()
             self._changed.notify_all()
+        self._seat.leave()
 
     # -- inside the lock
 
