@@ -17,6 +17,7 @@ from edge_infer.errors import SourceBusyError, SourceError, SourceStalledError
 from edge_infer.frame import Frame
 from edge_infer.imagehealth.frozen import Stillness
 from edge_infer.messages.camera import CameraMessage, CameraState
+from edge_infer.progress import Loop
 from edge_infer.settings import Secrets
 from edge_infer.sources import OnDemand, Source, SourceSettings
 
@@ -31,6 +32,12 @@ READ_S = 0.5
 """How often a waiting reader looks whether it should stop."""
 STALL_S = 1.0
 """Beyond ``max_age_s``: a camera of one frame a second is slow, not stalled."""
+HANG_S = 10.0
+"""A read that breaks its promise for so long is told, and its stations are UNDEFINED."""
+PATIENCE_S = 50.0
+"""After that it is a reason to start the service again, where no other camera comes on."""
+OPENING_S = 120.0
+"""Each source has time-outs of its own, of a minute at most each; this is the limit behind them."""
 AFTER_S = 10.0
 """How long a camera whose settings changed waits for itself with the old ones."""
 TELL_S = 5.0
@@ -78,6 +85,7 @@ class Camera:
         """A recording is over, well or not."""
         self.failure: Exception | None = None
         """A bug that ended its thread."""
+        self.loop = Loop(f"camera {name}", limit_s=HANG_S, patience_s=PATIENCE_S, group="cameras")
         self._secrets = secrets
         self._viewers = tuple(viewers)
         self._after = after
@@ -137,6 +145,8 @@ class Camera:
             # the service looks at it, ends and is started again
             log.exception("camera %s: a bug ended its thread", self.name)
             self.failure = error
+        finally:
+            self.loop.rest()
 
     def _wait_for_the_one_before(self) -> None:
         """A driver that does not come back shall not hold us up for ever: the device will say `busy`."""
@@ -151,6 +161,7 @@ class Camera:
         while not self._stopping.is_set():
             try:
                 self._tell()
+                self.loop.passed(OPENING_S)
                 self._source = self.settings.open(self.name, self._secrets)
                 self._meter.opened(self._source)
                 opened_s = time.monotonic()
@@ -175,11 +186,14 @@ class Camera:
                     return
                 self._change("busy" if isinstance(error, SourceBusyError) else "lost", str(error))
             finally:
+                self.loop.passed()
                 if self._source is not None:
                     self._source.close()
                     self._source = None
             # jitter: cameras that were lost together must not come back in step
-            self._stopping.wait(wait_s * random.uniform(0.8, 1.2))  # noqa: S311 - no secret
+            pause_s = wait_s * random.uniform(0.8, 1.2)  # noqa: S311 - no secret
+            self.loop.passed(pause_s)
+            self._stopping.wait(pause_s)
             wait_s = min(wait_s * 2, LONGEST_WAIT_S)
 
     def _read_all(self, source: Source) -> bool:
@@ -188,6 +202,7 @@ class Camera:
         if self.settings.waits:
             self._change("connected", "it waits for parts")
         while not self._stopping.is_set():
+            self.loop.passed()
             try:
                 frame = source.read(READ_S)
             except SourceStalledError:
@@ -211,6 +226,9 @@ class Camera:
             viewers = self._viewers
             if frame.settled is not None and len(viewers) > 1:
                 frame = replace(frame, settled=_Together(frame.settled, len(viewers)))
+            if self.settings.recorded:
+                # it waits for the network, which has limits of its own
+                self.loop.rest()
             for viewer in viewers:
                 self._show(viewer, frame)
         return False
@@ -227,6 +245,9 @@ class Camera:
         if state == self.state:
             return
         self.state, self._since = state, clock.now()
+        if state in ("ended", "failed"):
+            # until what was read is answered
+            self.loop.rest()
         level = logging.INFO if state in ("connected", "ended") else logging.WARNING
         if self._stopping.is_set():
             # one of the same name may run already

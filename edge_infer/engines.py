@@ -13,7 +13,7 @@ from edge_infer.errors import EdgeInferError
 from edge_infer.golden import verify
 from edge_infer.model.load import load_model
 from edge_infer.network import Network
-from edge_infer.sdnotify import Notifier
+from edge_infer.progress import Loop
 from edge_infer.station.inspection import Unusable
 
 log = logging.getLogger(__name__)
@@ -29,15 +29,18 @@ class Engines:
     def open(
         self,
         site: Site,
-        notifier: Notifier,
+        loading: Callable[[str], None],
         event: Callable[[str, Mapping[str, Any]], None],
         stopping: Callable[[], bool],
     ) -> bool:
-        """Load, compile and verify each model that is used, which takes seconds; False: asked to stop."""
+        """Load, compile and verify each model that is used, which takes seconds; False: asked to stop.
+
+        ``loading`` is told of each before it is loaded.
+        """
         for name in site.used_models:
             if stopping():
                 return False
-            notifier.send(STATUS=f"loading model {name}", EXTEND_TIMEOUT_USEC="120000000")
+            loading(name)
             failure = self._open(name, site)
             if failure is not None:
                 log.error("model %s cannot run: %s", name, failure.text)
@@ -84,6 +87,11 @@ class Engines:
     def failed(self) -> int:
         """How many cannot run."""
         return len(self._failures)
+
+    @property
+    def loops(self) -> list[Loop]:
+        """Of all engines."""
+        return [loop for engine in list(self._engines.values()) for loop in engine.loops]
 
     @property
     def bugs(self) -> list[Exception | None]:

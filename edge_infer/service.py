@@ -24,6 +24,7 @@ from edge_infer.messages.camera import CameraMessage
 from edge_infer.metrics.settings import MetricsSettings
 from edge_infer.mqtt.publisher import Publisher
 from edge_infer.outbox import Outbox, Shifts
+from edge_infer.progress import Loop
 from edge_infer.remote.commands import Commands
 from edge_infer.remote.reach import Reach
 from edge_infer.remote.recent import Recent
@@ -31,6 +32,7 @@ from edge_infer.sdnotify import Notifier
 from edge_infer.settings import Secrets
 from edge_infer.station.inspection import Unusable
 from edge_infer.station.station import Station
+from edge_infer.supervision import Supervision
 from edge_infer.triggers import Listener, PartTriggerSettings
 from edge_infer.vitals import Vitals
 
@@ -55,10 +57,9 @@ class Service:
     def __init__(self, site: Site, *, state_dir: Path, secrets: Secrets, notifier: Notifier) -> None:
         self._site = site
         self._secrets = secrets
-        self._notifier = notifier
         # a plain flag: a signal handler may come while this thread holds an event's lock
         self._stopping = False
-        self._ready = False
+        self._opened = False
         self.left_behind: list[str] = []
         """What did not come back at the stop; its threads may still be in a library's code."""
         self._outbox = Outbox.open(state_dir, site.outbox)
@@ -101,6 +102,9 @@ class Service:
             state_dir=state_dir,
             boot_id=clock.boot_id(),
         )
+        self._supervision = Supervision(
+            notifier, self._publisher, stations=self._stations, cameras=self._cameras, loops=self._loops
+        )
 
     def _expose(self, settings: MetricsSettings) -> Exposition:
         # loads prometheus_client
@@ -138,10 +142,10 @@ class Service:
             self._open_watched()
             self._watch()
         finally:
-            self._notifier.send(STOPPING="1", STATUS="stopping")
+            self._supervision.stopping()
             self._close()
         failed = any(camera.state == "failed" for camera in self._cameras.values())
-        return not failed and (not self._ready or not self._engines.failed)
+        return not failed and (not self._opened or not self._engines.failed)
 
     # -- open
 
@@ -159,12 +163,15 @@ class Service:
         self._opener.start()
         while self._opener.is_alive() and not self._stopping:
             self._opener.join(TICK_S)
+            self._supervision.look()
         if failure:
             raise failure[0]
 
     def _open(self) -> None:
-        if not self._engines.open(self._site, self._notifier, self._publisher.event, lambda: self._stopping):
+        said = self._supervision
+        if not self._engines.open(self._site, said.loading, self._publisher.event, lambda: self._stopping):
             return
+        said.loaded()
         changeover = Changeover(
             self._site, self._engines, self._state_dir, self._changed, boot_id=clock.boot_id()
         )
@@ -242,7 +249,6 @@ class Service:
     def camera_changed(self, camera: str, state: State, text: str) -> None:
         """Called by a camera's own thread."""
         self._publisher.event("camera", {"camera": camera, "state": state, "text": text})
-        self._notifier.send(STATUS=self._status())
         stations = [one for one in self._stations.values() if one.camera == camera]
         for station in stations:
             if state in ("connected", "frozen"):
@@ -260,22 +266,19 @@ class Service:
         self._publisher.camera(message)
 
     def _watch(self) -> None:
-        """Keep deadlines, feed systemd's watchdog while every thread lives, end with the recordings."""
-        next_ping_s = 0.0
+        """Keep deadlines, tell systemd how it goes, end with the recordings."""
         deliver_until_s: float | None = None
         if not self._stopping:
-            self._ready = True
-            self._notifier.send(READY="1", STATUS=self._status())
+            self._opened = True
+            self._supervision.opened()
         while not self._stopping:
             time.sleep(TICK_S)
             self._check_health()
             self._reload_if_asked()
             for station in self._stations.values():
                 station.check_deadlines()
+            self._supervision.look()
             now_s = time.monotonic()
-            if self._notifier.watchdog_s and now_s >= next_ping_s:
-                self._notifier.send(WATCHDOG="1")
-                next_ping_s = now_s + self._notifier.watchdog_s
             if not all(one.settings.recorded and one.ended.is_set() for one in self._cameras.values()):
                 continue
             if deliver_until_s is None:
@@ -317,10 +320,17 @@ class Service:
             if failure is not None:
                 raise failure
 
-    def _status(self) -> str:
-        states = ", ".join(f"{name} {camera.state}" for name, camera in self._cameras.items())
-        trouble = f"; {self._engines.failed} model(s) failed" if self._engines.failed else ""
-        return f"{len(self._stations)} station(s); cameras: {states or 'none'}{trouble}"
+    def _loops(self) -> list[Loop]:
+        """All that must come on; others at another time."""
+        return [
+            *self._engines.loops,
+            *(camera.loop for camera in list(self._cameras.values())),
+            *(barrier.loop for barrier in list(self._barriers.values())),
+            self._outbox.loop,
+            *self._publisher.loops,
+            *self._delivery.loops,
+            self._vitals.loop,
+        ]
 
     # -- stop
 

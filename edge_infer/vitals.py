@@ -30,11 +30,15 @@ from edge_infer.mqtt.certificates import Certificate
 from edge_infer.mqtt.publisher import Publisher
 from edge_infer.mqtt.settings import Tls
 from edge_infer.outbox import Outbox
+from edge_infer.progress import NEVER, Loop
+from edge_infer.result import Clock
 from edge_infer.station.station import Station
 
 log = logging.getLogger(__name__)
 
 EVERY_S = 30.0
+HANG_S = 30.0
+"""A disk or sensor that does not answer for so long is told."""
 AGAIN = timedelta(days=1)
 """So often a certificate is warned of."""
 
@@ -65,6 +69,7 @@ class Vitals:
         self._every_s = every_s
         self._started_s = self._window_s = time.monotonic()
         self._warned: dict[tuple[str, str], datetime] = {}
+        self.loop = Loop("numbers for stats", limit_s=HANG_S, patience_s=NEVER)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="stats", daemon=True)
 
@@ -78,12 +83,15 @@ class Vitals:
 
     def _run(self) -> None:
         while True:
+            self.loop.passed()
             try:
                 self._publisher.report(self.message(), valid_s=self._every_s)
             except Exception:
                 # numbers are never worth the inspection
                 log.exception("the numbers for stats cannot be read")
+            self.loop.passed(self._every_s)
             if self._stopping.wait(self._every_s):
+                self.loop.rest()
                 return
 
     def message(self) -> StatsMessage:
@@ -95,6 +103,7 @@ class Vitals:
             boot_id=self._boot_id,
             uptime_s=round(now_s - self._started_s, 1),
             window_s=round(window_s, 1),
+            clock=Clock(synced=clock.synced()),
             stations=tuple(_station(name, one) for name, one in list(self._stations.items())),
             cameras=tuple(
                 CameraStats(camera=name, state=one.state) for name, one in list(self._cameras.items())

@@ -47,6 +47,18 @@ class ChoicesDamaged(Part):
     why: str
 
 
+class ClockStepped(Part):
+    """The device's wall clock was set, not merely kept: times of day before and after do not compare.
+
+    Told at most once a minute.
+    """
+
+    by_s: float
+    """Positive: it was set forward."""
+    synced: bool | None
+    """A time service keeps it now; None where the kernel cannot be asked."""
+
+
 class ConfigurationLoaded(Part):
     """The service runs this configuration."""
 
@@ -105,6 +117,22 @@ class MetricsChanged(Part):
     state: Literal["ready", "failed"]
     text: str
     """Why, in words."""
+
+
+class LoopHangs(Part):
+    """A part of the service does not come on: a runtime, a driver, a disk or a name server is silent."""
+
+    loop: str
+    """Which, in words."""
+    restart: bool
+    """Where it lasts, systemd's watchdog starts the service again. False: the others go on without it."""
+
+
+class LoopResumed(Part):
+    """It comes on again by itself."""
+
+    loop: str
+    after_s: float
 
 
 class ModelFailed(Part):
@@ -228,6 +256,7 @@ KINDS: MappingProxyType[str, type[Part]] = MappingProxyType(
         "certificate_expires": CertificateExpires,
         "choices_damaged": ChoicesDamaged,
         "client_id_taken_over": ClientIdTakenOver,
+        "clock_stepped": ClockStepped,
         "configuration_loaded": ConfigurationLoaded,
         "configuration_refused": ConfigurationRefused,
         "evidence_lost": EvidenceLost,
@@ -235,6 +264,8 @@ KINDS: MappingProxyType[str, type[Part]] = MappingProxyType(
         "evidence_stopped": EvidenceStopped,
         "line_stop": LineStop,
         "metrics": MetricsChanged,
+        "loop_hangs": LoopHangs,
+        "loop_resumed": LoopResumed,
         "model_failed": ModelFailed,
         "outbox_damaged": OutboxDamaged,
         "outbox_full": OutboxFull,

@@ -10,11 +10,15 @@ from collections.abc import Callable
 
 from edge_infer.mqtt.connection import Arrived
 from edge_infer.mqtt.messages import Message
+from edge_infer.progress import NEVER, Loop
 
 log = logging.getLogger(__name__)
 
 LIMIT = 100
 """Messages of one topic that may wait; more are dropped and counted. The other topics keep their room."""
+
+HANG_S = 30.0
+"""A command that takes longer is told: those behind it wait."""
 
 Handler = Callable[[Message], None]
 
@@ -24,6 +28,7 @@ class Inbox:
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self.dropped = 0
+        self.loop = Loop("commands", limit_s=HANG_S, patience_s=NEVER)
         self._wake = wake
         self._handlers: dict[str, Handler] = {}
         self._queue: queue.SimpleQueue[Arrived | None] = queue.SimpleQueue()
@@ -80,6 +85,7 @@ class Inbox:
 
     def _run(self) -> None:
         while (arrived := self._queue.get()) is not None:
+            self.loop.passed()
             handler = self._handlers.get(arrived.message.topic)
             with self._lock:
                 self._waiting[arrived.message.topic] -= 1
@@ -91,3 +97,4 @@ class Inbox:
                 log.exception("a command on %s failed", arrived.message.topic)
             self._handled.append(arrived)
             self._wake()
+            self.loop.rest()

@@ -33,6 +33,7 @@ from edge_infer.mqtt.states import States
 from edge_infer.mqtt.stats import PumpStats
 from edge_infer.mqtt.wake import Wake
 from edge_infer.outbox import Counts, Outbox
+from edge_infer.progress import Loop
 from edge_infer.result import SCHEMA, Decision, Result
 from edge_infer.settings import Secrets
 
@@ -107,6 +108,11 @@ class Publisher:
             commands_dropped=self._inbox.dropped,
         )
 
+    @property
+    def loops(self) -> tuple[Loop, ...]:
+        """The check-points of its threads."""
+        return self._pump.loop, self._inbox.loop
+
     def start(self) -> None:
         """Connect in the background and keep trying; never fails because a broker is away."""
         self._thread.start()
@@ -131,6 +137,8 @@ class Publisher:
             # the service looks at it, ends and is started again
             log.exception("a bug ended the thread that talks to the broker")
             self.failure = error
+        finally:
+            self._pump.loop.rest()
 
     # -- state
 

@@ -33,6 +33,7 @@ from edge_infer.outbox.settings import OutboxSettings
 from edge_infer.outbox.shifts import Shifts
 from edge_infer.outbox.storage import Storage
 from edge_infer.outbox.writer import Writer
+from edge_infer.progress import Loop
 from edge_infer.result import Result
 
 log = logging.getLogger(__name__)
@@ -229,6 +230,11 @@ class Outbox:
     def failure(self) -> BaseException | None:
         """Why nothing is committed any more (a bug, no memory); the service must be started again."""
         return self._writer.failure
+
+    @property
+    def loop(self) -> Loop:
+        """The writer's check-point."""
+        return self._writer.loop
 
     @property
     def idle(self) -> bool:

@@ -80,9 +80,14 @@ class Meter:
         """Since the newest inspected frame was taken, at monotonic ``now_s``; None before the first."""
         return None if self._taken_s is None else max(0.0, now_s - self._taken_s)
 
+    @property
+    def total(self) -> int:
+        """Answers of any kind, since the start."""
+        return sum(self._decisions.values())
+
     def window(self) -> tuple[float, Percentiles | None, Percentiles | None]:
         """Inspections a second, ages and processing times since the last call; a new window begins."""
-        now_s, total = time.monotonic(), sum(self._decisions.values())
+        now_s, total = time.monotonic(), self.total
         ages_ms, self._ages_ms = self._ages_ms, deque(maxlen=SAMPLES)
         processing_ms, self._processing_ms = self._processing_ms, deque(maxlen=SAMPLES)
         rate = (total - self._before) / max(1e-3, now_s - self._since_s)

@@ -164,7 +164,7 @@ class Station:
     def trouble(self, trouble: Unusable) -> None:
         """No frame can be judged (camera lost, stalled): one UNDEFINED, and one for each part that waits."""
         with self._changed:
-            told, self._lost = self._trouble is not None, trouble
+            told, self._lost = self.unusable is not None, trouble
             self._newest = None
             self._answer_frameless(trouble)
             if told:
@@ -176,7 +176,7 @@ class Station:
         """The camera is back; it need not have given a frame yet."""
         with self._changed:
             self._lost = None
-            if self._trouble is None:
+            if self.unusable is None:
                 self._standing.over()
 
     def ask(self, trigger: PartTrigger) -> None:
@@ -360,7 +360,7 @@ class Station:
         """True where it now waits for its frame. ``came_with``: a picture that is the part's own."""
         self.meter.ask()
         inspection = Inspection(self._setup, trigger, due_s=self._due(trigger.time_s))
-        if (why := self._trouble or self._ended) is not None:
+        if (why := self.unusable or self._ended) is not None:
             inspection.outcome, inspection.frame = why, came_with
         elif self._stopping:
             inspection.outcome = Unusable("restarted", "the service is stopping")
@@ -373,13 +373,13 @@ class Station:
         return inspection.outcome is None
 
     @property
-    def _trouble(self) -> Unusable | None:
+    def unusable(self) -> Unusable | None:
         """Why no frame can be judged now."""
         return self._setup.failed or self._lost
 
     def _tell_trouble(self) -> None:
-        if self._trouble is not None:
-            self._open.append(Inspection(self._setup, outcome=self._trouble))
+        if self.unusable is not None:
+            self._open.append(Inspection(self._setup, outcome=self.unusable))
         self._flush()
 
     def _in_network(self) -> int:
@@ -404,7 +404,7 @@ class Station:
         result = inspection.result(verdict, clock.now(), synced=clock.synced())
         if inspection.frame is not None:
             self._time_s = inspection.frame.time_s
-        self._standing.decided(result, lasts=asked is None and inspection.outcome is self._trouble)
+        self._standing.decided(result, lasts=asked is None and inspection.outcome is self.unusable)
         self.meter.count(result, inspection.inference)
         self._delivery.decide(result)
         if asked is not None or memory.policy.wants(verdict.decision, self._time_s):
