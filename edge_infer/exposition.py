@@ -192,7 +192,8 @@ def _outbox(sheet: Sheet, outbox: Outbox) -> None:
     sheet.tell(named.OUTBOX_MESSAGES, stats.depth)
     sheet.tell(named.OUTBOX_BYTES, stats.bytes)
     sheet.tell(named.OUTBOX_IN_HAND, stats.in_hand)
-    sheet.tell(named.OUTBOX_OLDEST_AGE, stats.oldest_s or 0)
+    # what is done with is still in the file for a moment
+    sheet.tell(named.OUTBOX_OLDEST_AGE, (stats.oldest_s or 0) if stats.depth else 0)
     sheet.tell(named.OUTBOX_DEAD, stats.dead)
     sheet.tell(named.OUTBOX_IN_MEMORY, stats.in_memory)
     sheet.tell(named.OUTBOX_COMMITTED, stats.committed)

@@ -50,7 +50,7 @@ TRIGGERS = _counter("triggers", "Parts that asked for an inspection.", "station"
 FRAMES_DROPPED = _counter(
     "frames_dropped", "Frames that a newer one replaced before the network was free.", "station"
 )
-DECISION_AGE = _gauge("decision_age_seconds", "Since the newest decision of any kind.", "station")
+DECISION_AGE = _gauge("decision_age_seconds", "Since the newest decision, or the start.", "station")
 JUDGED_FRAME_AGE = _gauge(
     "judged_frame_age_seconds",
     "Since the newest frame that was inspected was taken; grows while none is.",

@@ -36,7 +36,7 @@ class Meter:
         self.capture_to_decision = Histogram()
         self.triggers = 0
         """Parts that asked."""
-        self._decided_s: float | None = None
+        self._decided_s = self._since_s
         self._taken_s: float | None = None
         """When (monotonic) the newest frame that was inspected was taken."""
 
@@ -72,9 +72,9 @@ class Meter:
         """Since the start, every code there is; a result may have several."""
         return self._reasons
 
-    def decision_age_s(self, now_s: float) -> float | None:
-        """Since the newest decision, at monotonic ``now_s``; None before the first."""
-        return None if self._decided_s is None else max(0.0, now_s - self._decided_s)
+    def decision_age_s(self, now_s: float) -> float:
+        """Since the newest decision, before the first since the start, at monotonic ``now_s``."""
+        return max(0.0, now_s - self._decided_s)
 
     def frame_age_s(self, now_s: float) -> float | None:
         """Since the newest inspected frame was taken, at monotonic ``now_s``; None before the first."""
