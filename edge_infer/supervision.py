@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
-from edge_infer import clock
+from edge_infer import clock, logs
 from edge_infer.camera import Camera
 from edge_infer.mqtt.publisher import Publisher
 from edge_infer.progress import Loop, Watch
@@ -100,6 +100,7 @@ class Supervision:
         if now_s >= self._next_status_s:
             self._next_status_s = now_s + TELL_S
             self._tell(self._words())
+            logs.tell_repeats()
 
     def stopping(self) -> None:
         """The last word."""
