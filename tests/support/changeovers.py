@@ -18,7 +18,6 @@ from edge_infer.config.site import load_site
 from edge_infer.engines import Engines
 from edge_infer.frame import Frame
 from edge_infer.result import Result
-from edge_infer.sdnotify import Notifier
 from edge_infer.station.station import Station
 from tests.support.heat import heat
 
@@ -75,7 +74,7 @@ class Rig:
         self.events: list[tuple[str, str | None, dict[str, Any]]] = []
         site = load_site(path)
         self.engines = Engines()
-        assert self.engines.open(site, Notifier({}), self.event, lambda: False)
+        assert self.engines.open(site, lambda _model: None, self.event, lambda: False)
         self.changeover = Changeover(site, self.engines, state_dir, self.event, boot_id="boot")
         self.stations: dict[str, Station] = {}
         for name in site.stations:
