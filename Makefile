@@ -12,7 +12,7 @@ X86 := $(filter x86_64,$(shell uname -m))
 demo: .venv/demo.stamp          ## the whole chain with no hardware
 	@$(BIN)/edge-infer demo
 
-test: .venv/dev.stamp .venv/debian.stamp .venv/node.stamp $(if $(X86),.venv/vivid.stamp)    ## every test
+test: .venv/dev.stamp .venv/debian.stamp .venv/node.stamp .venv/prometheus.stamp $(if $(X86),.venv/vivid.stamp)    ## every test
 	@$(if $(X86),,echo "this is $$(uname -m): USB cameras are tested on x86-64 only, whose kernel the tests emulate")
 	@$(BIN)/python -m pytest $(if $(X86),,--ignore tests/sources/test_vivid.py)
 
@@ -63,6 +63,14 @@ install = [ -z "$(call missing,$(1))" ] || { echo "installing $(call missing,$(1
 
 .venv/debian.stamp: Makefile .venv/bin/python
 	@$(call install,$(DEBIAN))
+	@touch $@
+
+# Prometheus judges the numbers, the alerts and the dashboard: 19 MB are downloaded and unpacked; installed it would run.
+.venv/prometheus.stamp: Makefile .venv/bin/python
+	@echo "fetching Prometheus (19 MB) ..."
+	@apt-cache show prometheus >/dev/null 2>&1 || $(APT) update
+	@rm -rf .venv/prometheus && mkdir .venv/prometheus
+	@cd .venv/prometheus && apt-get -qq download prometheus && dpkg-deb --fsys-tarfile prometheus_*.deb | tar -x ./usr/bin && rm prometheus_*.deb
 	@touch $@
 
 # The kernel of the emulated machine: 70 MB are downloaded and unpacked, nothing of it is installed.

@@ -107,7 +107,8 @@ class Server:
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind((self._address, self._port))
-            listener.listen(CLIENTS)
+            # some more: those that connect at once must not try again after a second
+            listener.listen(8 * CLIENTS)
             listener.setblocking(False)
         except OSError as error:
             listener.close()

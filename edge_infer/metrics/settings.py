@@ -47,8 +47,8 @@ class MetricsSettings(Settings):
 
     @model_validator(mode="after")
     def _somewhere(self) -> MetricsSettings:
-        if self.port is None and self.textfile is None:
-            raise ValueError("metrics go nowhere: write port: 9464, or textfile: PATH, or remove metrics")
         if self.port is None and "address" in self.model_fields_set:
             raise ValueError("an address needs a port beside it: port: 9464")
+        if self.port is None and self.textfile is None:
+            raise ValueError("metrics go nowhere: write port: 9464, or textfile: PATH, or remove metrics")
         return self
