@@ -112,6 +112,8 @@ class Supervision:
                 self._give_up_first_frames()
             if not self._waits_for():
                 self._ready = True
+                # the watchdog's time begins now
+                self._next_word_s = now_s
                 # with the words of now: `systemctl start` returns and somebody looks
                 self._status = self._words()
                 self._notifier.send(READY="1", STATUS=self._status)
