@@ -8,14 +8,14 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import get_args
+from typing import Protocol, get_args
 
 from edge_infer import __version__, clock
 from edge_infer.camera import Camera
 from edge_infer.config.site import Site
 from edge_infer.delivery import Delivery
 from edge_infer.engines import Engines
-from edge_infer.messages.camera import CameraState
+from edge_infer.messages.camera import CameraMessage, CameraState
 from edge_infer.metrics import catalogue as named
 from edge_infer.metrics.energy import EnergyMeter
 from edge_infer.metrics.page import CONTENT_TYPE, Page, Sheet
@@ -109,7 +109,7 @@ class Exposition:
         for name, station in list(self._parts.stations.items()):
             _station(sheet, name, station)
         for name, camera in list(self._parts.cameras.items()):
-            _camera(sheet, name, camera)
+            tell_camera(sheet, name, camera)
         _models(sheet, self._parts.engines)
         _outbox(sheet, self._parts.outbox)
         _mqtt(sheet, self._parts.publisher)
@@ -151,7 +151,20 @@ def _station(sheet: Sheet, name: str, station: Station) -> None:
     sheet.tell_histogram(named.CAPTURE_TO_DECISION, meter.capture_to_decision, name)
 
 
-def _camera(sheet: Sheet, name: str, camera: Camera) -> None:
+class Told(Protocol):
+    """What of a camera is told."""
+
+    @property
+    def state(self) -> CameraState:
+        """Just now."""
+
+    @property
+    def told(self) -> CameraMessage | None:
+        """Its newest numbers."""
+
+
+def tell_camera(sheet: Sheet, name: str, camera: Told) -> None:
+    """Counters are as the camera told them last."""
     for state in get_args(CameraState):
         sheet.tell(named.CAMERA_STATE, camera.state == state, name, state)
     if (told := camera.told) is None:

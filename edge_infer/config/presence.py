@@ -75,8 +75,10 @@ def _is_there(path: Path) -> bool:
 
 def _check_textfile(pieces: Pieces) -> None:
     file = pieces.metrics.textfile if pieces.metrics is not None else None
+    if file is None:
+        return
     try:
-        if file is None or file.parent.is_dir():
+        if file.parent.is_dir():
             return
     except PermissionError:
         pass

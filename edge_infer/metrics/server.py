@@ -21,7 +21,7 @@ CLIENT_S = 5.0
 REQUEST_BYTES = 8192
 FRESH_S = 0.5
 """A page is made at most so often, however many ask."""
-RETRY_S = 10.0
+RETRY_S = 5.0
 """How often a port that is in use is tried again."""
 IDLE_S = 30.0
 """How often `idle` is called while nobody asks."""

@@ -21,14 +21,14 @@ class Served:
     """One server and what it said."""
 
     def __init__(
-        self, page: Callable[[], bytes] = lambda: PAGE, *, host: str = "127.0.0.1", **options: float
+        self, page: Callable[[], bytes] = lambda: PAGE, *, host: str = "127.0.0.1", retry_s: float = 10
     ) -> None:
         self.host, self.port = host, free_port()
         self.said: list[str | None] = []
         self.idle = 0
         self.changed = threading.Condition()
         self.server = Server(
-            host, self.port, page, "text/plain", changed=self._changed, idle=self._idle, **options
+            host, self.port, page, "text/plain", changed=self._changed, idle=self._idle, retry_s=retry_s
         )
 
     def _changed(self, why: str | None) -> None:
@@ -74,8 +74,8 @@ def everything(client: socket.socket) -> bytes:
 
 
 @contextmanager
-def serving(page: Callable[[], bytes] = lambda: PAGE, **options: float) -> Iterator[Served]:
-    one = Served(page, **options)
+def serving(page: Callable[[], bytes] = lambda: PAGE) -> Iterator[Served]:
+    one = Served(page)
     one.server.start()
     try:
         yield one

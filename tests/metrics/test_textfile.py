@@ -64,7 +64,8 @@ def test_what_is_left_by_a_kill_is_no_prom_file(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_not_there_is_said_once_and_written_to_once_it_is(tmp_path: Path) -> None:
-    path, said = tmp_path / "later/edge-infer.prom", []
+    path = tmp_path / "later/edge-infer.prom"
+    said: list[str | None] = []
     textfile = Textfile(path, lambda: b"x 1\n", 0.05, said.append)
     textfile.start()
     _wait(lambda: len(said) == 1)
@@ -77,7 +78,8 @@ def test_a_folder_that_is_not_there_is_said_once_and_written_to_once_it_is(tmp_p
 
 
 def test_a_bug_in_a_number_is_said_once_and_does_not_end_it(tmp_path: Path) -> None:
-    path, said, broken = tmp_path / "edge-infer.prom", [], threading.Event()
+    path, broken = tmp_path / "edge-infer.prom", threading.Event()
+    said: list[str | None] = []
     broken.set()
 
     def text() -> bytes:

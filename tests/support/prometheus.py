@@ -51,11 +51,11 @@ class Scrape:
         """Of all samples."""
         return {name for name, _ in self.samples}
 
-    def value(self, name: str, **labels: str) -> float:
+    def value(self, name: str, /, **labels: str) -> float:
         """Of one series; ``name`` without ``edge_infer_``."""
         return self.samples[f"edge_infer_{name}", tuple(sorted(labels.items()))]
 
-    def has(self, name: str, **labels: str) -> bool:
+    def has(self, name: str, /, **labels: str) -> bool:
         """Whether there is that series."""
         return (f"edge_infer_{name}", tuple(sorted(labels.items()))) in self.samples
 
