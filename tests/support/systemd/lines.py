@@ -23,8 +23,12 @@ class Proof:
         return self.lines[0].split()[0].replace("=", " ").strip()
 
 
-NO_STATE = "no STATE_DIRECTORY"
 _ADDRESSES = "IPAddressAllow=localhost 10.0.0.0/8 172.16.0.0/12 192.168.0.0/16 fc00::/7 fe80::/10"
+_NOT_RUN = (
+    "NoExecPaths=/tmp /var/tmp /dev/shm -/var/lib/private/edge-infer -/var/cache/private/edge-infer "
+    "-/var/log/private/edge-infer -/run/edge-infer"
+)
+_THREADS = "sched_setaffinity sched_setscheduler sched_setattr setpriority mbind set_mempolicy"
 _WRITABLE = (
     "StateDirectory=edge-infer", "CacheDirectory=edge-infer", "LogsDirectory=edge-infer",
     "RuntimeDirectory=edge-infer", "DynamicUser=yes",
@@ -37,7 +41,7 @@ PROVED = [
     Proof(("UMask=0077",), {"mode_of_a_new_file": ("0600", "0644")}),
     Proof(
         ("StateDirectory=edge-infer", "StateDirectoryMode=0700"),
-        {"state_folder": ("/var/lib/* 0700", NO_STATE)},
+        {"state_folder": ("/var/lib/* 0700", "no STATE_DIRECTORY")},
     ),
     Proof(
         ("CacheDirectory=edge-infer", "CacheDirectoryMode=0700"),
@@ -84,23 +88,22 @@ PROVED = [
     Proof(("ProtectClock=yes",), {"set_clock": ("EPERM", "done")}),
     Proof(("ProtectHostname=yes",), {"host_name": ("its own", "the machine's")}),
     Proof(
-        (
-            "NoExecPaths=/tmp /var/tmp /dev/shm -/var/lib/private/edge-infer -/var/cache/private/edge-infer "
-            "-/var/log/private/edge-infer -/run/edge-infer",
-        ),
+        (_NOT_RUN,),
         {
             "run_from_tmp": ("EACCES", "done"),
             "run_from_var_tmp": ("EACCES", "done"),
             "run_from_memory": ("EACCES", "done"),
-            "run_from_state": ("EACCES", NO_STATE),
-            "run_from_cache": ("EACCES", "no CACHE_DIRECTORY"),
-            "run_from_logs": ("EACCES", "no LOGS_DIRECTORY"),
-            "run_from_runtime": ("EACCES", "no RUNTIME_DIRECTORY"),
-            "load_from_state": ("EPERM", NO_STATE),
+            "run_from_state": ("EACCES", "done"),
+            "run_from_cache": ("EACCES", "done"),
+            "run_from_logs": ("EACCES", "done"),
+            "run_from_runtime": ("EACCES", "done"),
+            "load_from_state": ("EPERM", "done"),
         },
         given=_WRITABLE,
     ),
-    Proof(_CLOSED, {"console": ("EPERM", "done"), "usb_camera": ("EPERM", "ENXIO"), "null": ("done", "done")}),
+    Proof(
+        _CLOSED, {"console": ("EPERM", "done"), "usb_camera": ("EPERM", "ENXIO"), "null": ("done", "done")}
+    ),
     # ENXIO: it was let through, and there is no such device here
     Proof(("DeviceAllow=char-video4linux rw",), {"camera": ("ENXIO", "EPERM")}, given=_CLOSED),
     Proof(("DeviceAllow=char-media rw",), {"media_controller": ("ENXIO", "EPERM")}, given=_CLOSED),
@@ -111,7 +114,7 @@ PROVED = [
         (
             "SystemCallFilter=@system-service",
             "SystemCallFilter=~@privileged @resources",
-            "SystemCallFilter=sched_setaffinity sched_setscheduler sched_setattr setpriority mbind set_mempolicy",
+            f"SystemCallFilter={_THREADS}",
             "SystemCallErrorNumber=EPERM",
         ),
         {
@@ -158,7 +161,7 @@ SHOWN = {
     "TasksMax=256": ("TasksMax", "256"),
     "OOMScoreAdjust=-500": ("OOMScoreAdjust", "-500"),
 }
-"""Limits that systemd has taken over: this container's kernel has no controllers that would keep them, or nothing here waits so long."""
+"""Limits that systemd has taken over; a container here has no controllers that would keep them."""
 
 TESTED = {
     "Type=notify": "test_a_start_ends_when_the_stations_run",
@@ -174,17 +177,27 @@ TESTED = {
 DROP_INS = {
     "industrial-cameras": [
         Proof(
-            ("AmbientCapabilities=CAP_NET_RAW", "CapabilityBoundingSet=CAP_NET_RAW", "RestrictAddressFamilies=AF_PACKET"),
-            {"packet_socket": ("done", "EAFNOSUPPORT"), "capabilities": ("0000000000002000", "0000000000000000")},
+            (
+                "AmbientCapabilities=CAP_NET_RAW",
+                "CapabilityBoundingSet=CAP_NET_RAW",
+                "RestrictAddressFamilies=AF_PACKET",
+            ),
+            {
+                "packet_socket": ("done", "EAFNOSUPPORT"),
+                "capabilities": ("0000000000002000", "0000000000000000"),
+            },
         ),
         Proof(
             ("IPAddressAllow=169.254.0.0/16 255.255.255.255",),
-            {"reach_unconfigured_camera": ("done", "ETIMEDOUT"), "reach_internet": ("ETIMEDOUT", "ETIMEDOUT"),
-             "ask_everybody": ("done", "EPERM")},
+            {
+                "reach_unconfigured_camera": ("done", "ETIMEDOUT"),
+                "ask_everybody": ("done", "EPERM"),
+                "reach_internet": ("ETIMEDOUT", "ETIMEDOUT"),
+            },
         ),
         Proof(("DeviceAllow=char-usb_device rw",), {"usb_camera": ("ENXIO", "EPERM")}),
     ],
     "gpio": [Proof(("DeviceAllow=char-gpiochip rw",), {"light_barrier": ("ENXIO", "EPERM")})],
     "onnxruntime-only": [Proof(("MemoryDenyWriteExecute=yes",), {"writable_code": ("EPERM", "done")})],
-}  # fmt: skip
+}
 """Seen under the unit with the drop-in, and with the unit alone."""

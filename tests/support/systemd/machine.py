@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
@@ -22,9 +22,9 @@ BOOT_S, STOP_S = 60.0, 30.0
 _CGROUPS = ("/sys/fs/cgroup/unified", "/sys/fs/cgroup/systemd", "/sys/fs/cgroup")
 _CLONE_NEWNET = 0x40000000
 
-# Everything that is written lies in memory, and in a mount namespace of its own: whatever ends the tests, nothing is left.
-# BPF enforces the policies of devices and addresses; without its options systemd only says that it cannot. The kernel's clock may be
-# asked, not set, as on a machine.
+# What is written lies in memory, in a mount namespace of its own: whatever ends the tests, nothing is left.
+# BPF enforces the policies of devices and addresses; without its options systemd only says that it cannot.
+# The kernel's clock may be asked, not set, as on a machine.
 _START = """
 mount -t tmpfs -o size=4G machine "$2"
 mkdir "$2/upper" "$2/work" "$2/root"
@@ -32,8 +32,9 @@ mount -t overlay -o "lowerdir=$1,upperdir=$2/upper,workdir=$2/work" machine "$2/
 shift
 room=$1
 shift
-exec setpriv --pdeathsig KILL systemd-nspawn --quiet --directory="$room/root" --boot --register=no --keep-unit \
-    --private-network --console=pipe --capability=CAP_BPF,CAP_PERFMON --system-call-filter="bpf adjtimex clock_adjtime" "$@"
+exec setpriv --pdeathsig KILL systemd-nspawn --quiet --directory="$room/root" --boot --register=no \
+    --keep-unit --private-network --console=pipe --capability=CAP_BPF,CAP_PERFMON \
+    --system-call-filter="bpf adjtimex clock_adjtime" "$@"
 """
 
 T = TypeVar("T")
@@ -51,9 +52,7 @@ class Machine:
         self._log = Path(self._room.name).with_suffix(".log")
         # one of its own, else two machines would share theirs
         self._cgroups = [
-            Path(one) / Path(self._room.name).name
-            for one in _CGROUPS
-            if Path(one, "cgroup.procs").exists()
+            Path(one) / Path(self._room.name).name for one in _CGROUPS if Path(one, "cgroup.procs").exists()
         ]
         self._process: subprocess.Popen[bytes] | None = None
         self.leader = 0
@@ -77,7 +76,7 @@ class Machine:
             ["nsenter", "-t", str(self.leader), "-a", "-r", "-w", *command],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
             text=True, errors="replace", timeout=timeout_s, check=False,
-            env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8", "SYSTEMD_PAGER": "", "SYSTEMD_COLORS": "0"},
+            env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8", "SYSTEMD_COLORS": "0"},
         )  # fmt: skip
 
     def show(self, unit: str, name: str) -> str:
@@ -163,10 +162,8 @@ class Machine:
         if self.leader and self._process.poll() is None:
             # systemd's word for: power off
             os.kill(self.leader, signal.SIGRTMIN + 4)
-            try:
+            with suppress(subprocess.TimeoutExpired):
                 self._process.wait(STOP_S)
-            except subprocess.TimeoutExpired:
-                pass
         self._process.kill()
         self._process.wait(STOP_S)
         for cgroup in self._cgroups:

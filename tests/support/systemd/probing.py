@@ -24,10 +24,15 @@ DEVICES = {
     "char-usb_device": ("/dev/bus/usb/001/001", "189 0"),
     "char-gpiochip": ("/dev/gpiochip0", "241 0"),
 }
-"""Kinds of devices that this kernel has no driver for, so it does not know them by name: one node of each stands for its kind."""
+"""Kinds of devices that a kernel without drivers for them does not know by name: a node stands for each."""
 BARE = ("User=nobody", "LimitRTPRIO=50")
 """Somebody without privileges who is kept from nothing."""
-_ECHO = "import socket,time; s = socket.create_server(('::', 7), family=socket.AF_INET6, dualstack_ipv6=True)\nwhile 1: s.accept()[0].close()"
+_ECHO = """\
+import socket
+server = socket.create_server(("::", 7), family=socket.AF_INET6, dualstack_ipv6=True)
+while True:
+    server.accept()[0].close()
+"""
 _CHANGED = ("Type", "ExecStart", "ExecReload", "WatchdogSec", "Restart", "RestartPreventExitStatus")
 
 
@@ -48,7 +53,12 @@ class Probing:
             "mknod -m 666 /dev/vcs1 c 7 1; stat -Lc %i /proc/1/ns/uts >/usr/local/share/uts;"
             "cp /usr/bin/id /usr/local/bin/root-id; chmod 4755 /usr/local/bin/root-id"
         )
-        (machine.root / "usr/local/bin/echo-server").write_text(f"#!/usr/bin/python3\n{_ECHO}\n")
+        # a cable to somebody, so that there is a way to everybody
+        machine.run(
+            "ip link add plant0 type veth peer name plant1; ip link set plant0 up; ip link set plant1 up;"
+            "ip addr add 10.8.8.8/24 dev plant0; ip route add 255.255.255.255 dev plant0"
+        )
+        (machine.root / "usr/local/bin/echo-server").write_text(_ECHO)
         machine.run("systemd-run --quiet --unit=echo-server /usr/bin/python3 /usr/local/bin/echo-server")
 
     def look(self, units: Mapping[str, tuple[Iterable[str], Sequence[str]]]) -> dict[str, dict[str, str]]:
@@ -68,9 +78,7 @@ class Probing:
                  f"ExecStart=/usr/bin/python3 -I -B /usr/local/bin/probe {' '.join(probes)}", ""]
             )  # fmt: skip
             (self._machine.root / f"run/systemd/system/{name}.service").write_text(text)
-        self._machine.run(
-            f"systemctl daemon-reload; systemctl start {' '.join(names.values())}", check=False
-        )
+        self._machine.run(f"systemctl daemon-reload; systemctl start {' '.join(names.values())}", check=False)
         return {called: self._answer(name) for called, name in names.items()}
 
     def _answer(self, name: str) -> dict[str, str]:
