@@ -20,6 +20,7 @@ from edge_infer.registry import resolve
 COMMANDS = {
     "check": "edge_infer.commands.check:check",
     "commission": "edge_infer.commands.commission:commission",
+    "ctl": "edge_infer.commands.ctl:ctl",
     "demo": "edge_infer.commands.demo:demo",
     "grab": "edge_infer.commands.grab:grab",
     "infer": "edge_infer.commands.infer:infer",

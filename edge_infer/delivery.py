@@ -53,6 +53,11 @@ class Delivery:
         """The stored pictures; None where none is kept."""
         return self._evidence
 
+    def change_pictures(self, settings: EvidenceSettings) -> None:
+        """Where pictures are kept: by these settings from now on."""
+        if self._evidence is not None:
+            self._evidence.configure(settings)
+
     def publish(
         self, result: Result, frame: Frame | None, findings: Findings | None, settings: StationSettings
     ) -> None:

@@ -128,7 +128,10 @@ class Supervision:
         return [station for station in list(self._stations.values()) if not self._is_heard(station)]
 
     def _is_heard(self, station: Station) -> bool:
-        camera = self._cameras[station.camera]
+        camera = self._cameras.get(station.camera)
+        if camera is None:
+            # a new configuration takes it away just now
+            return True
         # a part that asks would be answered
         listens = station.settings.trigger.triggered and camera.state in ("connected", "frozen")
         return bool(station.meter.total) or listens or camera.ended.is_set()

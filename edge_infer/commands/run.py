@@ -25,14 +25,18 @@ def run(config: Path) -> int:
     logs.start(journal="JOURNAL_STREAM" in os.environ)
     signals = Signals()
     # heavy parts are loaded when the service starts, not for `edge-infer --help`
-    from edge_infer.config.site import load_site
+    from edge_infer.changeover.history import site_to_run
     from edge_infer.service import Service
 
     secrets = Secrets(os.environ)
-    site = load_site(config)
+    site = site_to_run(config, state_dir())
     site.require_secrets(secrets)
     service = Service(
-        site, state_dir=site.state_dir or state_dir(), secrets=secrets, notifier=Notifier(os.environ)
+        site,
+        state_dir=site.state_dir or state_dir(),
+        secrets=secrets,
+        notifier=Notifier(os.environ),
+        runtime_dir=runtime_dir(),
     )
     signals.hand_to(service)
     return 0 if service.run() else 1
@@ -42,6 +46,12 @@ def state_dir() -> Path:
     """Where the outbox lives if the configuration does not say: systemd's, else the user's."""
     given = os.environ.get("STATE_DIRECTORY", "").partition(":")[0]
     return Path(given) if given else Path.home() / ".local/state/edge-infer"
+
+
+def runtime_dir() -> Path | None:
+    """What systemd made for this run of the service."""
+    given = os.environ.get("RUNTIME_DIRECTORY", "").partition(":")[0]
+    return Path(given) if given else None
 
 
 class Signals:

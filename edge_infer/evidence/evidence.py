@@ -97,6 +97,13 @@ class Evidence:
         """The disk takes pictures."""
         return self._health.well
 
+    def configure(self, settings: EvidenceSettings) -> None:
+        """From now on; how old pictures may become stays."""
+        with self._changed:
+            self._settings = settings
+            self._keeping.clear()
+            self._writer.configure(settings)
+
     def offer(self, result: Result, scene: Scene | None) -> None:
         """A result for the outbox, and what its pictures are made of; None where no frame was seen."""
         with self._changed:

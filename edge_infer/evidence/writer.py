@@ -99,6 +99,10 @@ class Writer:
             self._health.fail(f"the disk does not take them: {'it hangs' if hangs else 'it is too slow'}")
         return self._health.well
 
+    def configure(self, settings: EvidenceSettings) -> None:
+        """From the next picture on."""
+        self._budget.configure(settings)
+
     def put(self, named: Named) -> None:
         """Hand over at once, after `takes_more`."""
         with self._changed:

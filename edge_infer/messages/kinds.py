@@ -9,6 +9,7 @@ from pydantic import AwareDatetime
 
 from edge_infer.messages.camera import CameraState
 from edge_infer.messages.counts import ShiftCounts
+from edge_infer.messages.info import LeftConfiguration
 from edge_infer.result import Decision, Part, ReasonCode
 
 
@@ -63,19 +64,23 @@ class ConfigurationLoaded(Part):
     """The service runs this configuration."""
 
     file: str
+    number: int | None
+    """Counts the configurations that ran on this device; None where it could not be kept."""
     sha256: str
-    """Of the file."""
+    """Of the file as it was loaded."""
     owner: str | None
     """Who owns the file; None where nobody knows the user."""
     at: AwareDatetime
     changed: tuple[str, ...]
-    """The keys under ``stations:`` and ``recipes:`` that a reload changed."""
+    """The keys and files that a reload, or going back, changed."""
     by: str | None
-    """Who asked for the reload; None at the start."""
+    """Who asked for it; None at the start."""
+    rolled_back: LeftConfiguration | None
+    """The device's file does not run, an earlier version does; None: it runs."""
 
 
 class ConfigurationRefused(Part):
-    """A reload changed nothing: the file is wrong, or what changed needs a restart."""
+    """A reload, or going back, changed nothing: the file is wrong, or what changed needs a restart."""
 
     file: str
     mistakes: tuple[str, ...]

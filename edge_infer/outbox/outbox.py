@@ -110,6 +110,10 @@ class Outbox:
         """
         return cls(Folder(folder, fsync=settings.commit == "fsync"), settings)
 
+    def configure(self, settings: OutboxSettings) -> None:
+        """Other limits from the next commit on; how it commits stays."""
+        self._writer.configure(settings)
+
     # -- the stations' side
 
     def put(self, topic: str, result: Result, committed: Callable[[Result], None] | None = None) -> None:

@@ -110,6 +110,10 @@ class Writer:
         storage.fill()
         self._measure()
 
+    def configure(self, settings: OutboxSettings) -> None:
+        """Any thread: other limits from the next commit on."""
+        self._settings = settings
+
     def run(self) -> None:
         """Until the handover is closed and empty."""
         try:
