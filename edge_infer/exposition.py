@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import platform
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, get_args
@@ -26,6 +26,7 @@ from edge_infer.metrics.textfile import Textfile
 from edge_infer.mqtt import certificates
 from edge_infer.mqtt.publisher import Publisher
 from edge_infer.outbox import Outbox
+from edge_infer.progress import Loop
 from edge_infer.station.station import Station
 from edge_infer.vitals import disk
 
@@ -48,6 +49,8 @@ class Parts:
     publisher: Publisher
     delivery: Delivery
     state_dir: Path
+    loops: Callable[[], Iterable[Loop]]
+    """What systemd's watchdog is fed for."""
 
 
 class Exposition:
@@ -105,6 +108,7 @@ class Exposition:
         sheet.tell(named.BUILD, 1, __version__, platform.python_version())
         sheet.tell(named.CONFIGURATION, 1, self._parts.site().sha256)
         sheet.tell(named.CLOCK_SYNCED, clock.synced())
+        _loops(sheet, self._parts.loops())
         # an item may be added while one looks
         for name, station in list(self._parts.stations.items()):
             _station(sheet, name, station)
@@ -131,6 +135,15 @@ class Exposition:
         if (room := disk(self._parts.state_dir)) is not None:
             sheet.tell(named.DISK_FREE, room.free_bytes)
             sheet.tell(named.DISK_SIZE, room.total_bytes)
+
+
+def _loops(sheet: Sheet, loops: Iterable[Loop]) -> None:
+    now_s, late_s = time.monotonic(), dict[str, float]()
+    for loop in loops:
+        # a model that takes the place of another one has loops of the same names
+        late_s[loop.name] = max(late_s.get(loop.name, 0.0), loop.late_s(now_s))
+    for name, late in late_s.items():
+        sheet.tell(named.LOOP_LATE, late, name)
 
 
 def _station(sheet: Sheet, name: str, station: Station) -> None:

@@ -144,6 +144,7 @@ class Service:
             publisher=self._publisher,
             delivery=self._delivery,
             state_dir=self._state_dir,
+            loops=self._loops,
         )
         return Exposition(settings, parts)
 

@@ -38,6 +38,10 @@ CLOCK_SYNCED = _gauge(
     "clock_synced", "1 where a time service keeps the clock, else 0; absent where nobody knows."
 )
 
+LOOP_LATE = _gauge(
+    "loop_late_seconds", "How much later than it promised a part of the service comes on; 0 is well.", "loop"
+)
+
 # -- stations
 STATION = _gauge(
     "station_info", "Always 1; what the station runs.", "station", "camera", "model", "trigger", "recipe"

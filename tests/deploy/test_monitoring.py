@@ -164,6 +164,7 @@ CASES: Mapping[str, Mapping[str, str]] = {
     "EdgeInferCameraLost": {'edge_infer_camera_state{camera="top",state="lost"}': "1+0"},
     "EdgeInferCameraGivesNothingNew": {'edge_infer_camera_state{camera="top",state="frozen"}': "1+0"},
     "EdgeInferModelFailed": {'edge_infer_model_failed{model="seals"}': "1+0"},
+    "EdgeInferHangs": {'edge_infer_loop_late_seconds{loop="camera top"}': "0+1"},
     "EdgeInferBrokerLost": {"edge_infer_mqtt_connected{}": "0+0"},
     "EdgeInferOutboxGrows": {"edge_infer_outbox_messages{}": "0+10"},
     "EdgeInferOutboxInMemory": {"edge_infer_outbox_in_memory{}": "1+0"},
