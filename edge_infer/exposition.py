@@ -193,7 +193,7 @@ def tell_camera(sheet: Sheet, name: str, camera: Told) -> None:
 def _models(sheet: Sheet, engines: Engines) -> None:
     for name in sorted(engines.known):
         engine = engines.get(name)
-        sheet.tell(named.MODEL_FAILED, engine is None, name)
+        sheet.tell(named.MODEL_FAILED, engines.failure(name) is not None, name)
         if engine is None:
             continue
         network = engine.network
