@@ -12,7 +12,7 @@ X86 := $(filter x86_64,$(shell uname -m))
 demo: .venv/demo.stamp          ## the whole chain with no hardware
 	@$(BIN)/edge-infer demo
 
-test: .venv/dev.stamp .venv/debian.stamp .venv/node.stamp .venv/prometheus.stamp $(if $(X86),.venv/vivid.stamp)    ## every test
+test: .venv/dev.stamp .venv/debian.stamp .venv/node.stamp .venv/prometheus.stamp .venv/machine.stamp $(if $(X86),.venv/vivid.stamp)    ## every test
 	@$(if $(X86),,echo "this is $$(uname -m): USB cameras are tested on x86-64 only, whose kernel the tests emulate")
 	@$(BIN)/python -m pytest $(if $(X86),,--ignore tests/sources/test_vivid.py)
 
@@ -54,8 +54,8 @@ clean:
 
 # mosquitto is the tests' broker, GStreamer's RTSP server their network camera, systemd checks the unit;
 # libaravis is both the industrial cameras' library and the tests' industrial camera; an emulated machine with Debian's
-# kernel has USB cameras, which udev names
-DEBIAN := systemd openssl strace mosquitto mosquitto-clients libaravis-0.8-0 iproute2 gir1.2-gst-rtsp-server-1.0 python3-gi gstreamer1.0-tools \
+# kernel has USB cameras, which udev names; a container with a Debian of its own runs the service under a real systemd
+DEBIAN := systemd systemd-container mmdebstrap openssl strace mosquitto mosquitto-clients libaravis-0.8-0 iproute2 gir1.2-gst-rtsp-server-1.0 python3-gi gstreamer1.0-tools \
 	$(addprefix gstreamer1.0-plugins-,base good bad ugly) \
 	$(if $(X86),qemu-system-x86 busybox-static kmod cpio v4l-utils udev)
 missing = $(filter-out $(shell dpkg-query -Wf '$${db:Status-Status}/$${Package}\n' 2>/dev/null | sed -n 's,^installed/,,p'),$(1))
@@ -78,6 +78,12 @@ install = [ -z "$(call missing,$(1))" ] || { echo "installing $(call missing,$(1
 	@echo "fetching the kernel of the emulated machine (70 MB) ..."
 	@apt-cache show linux-image-amd64 >/dev/null 2>&1 || $(APT) update
 	@sh tests/support/vivid/build.sh .venv/vivid
+	@touch $@
+
+# The machine with a real systemd: a Debian 12 of 330 MB, in which the tests install and run the service. Needs root.
+.venv/machine.stamp: tests/support/systemd/build.sh | .venv/debian.stamp
+	@echo "making the machine that the service is tested in (60 MB) ..."
+	@$(SUDO) sh tests/support/systemd/build.sh .venv/machine
 	@touch $@
 
 # Foreign judges of documents and messages: AsyncAPI's parser, ajv, MQTT.js. Debian's npm would be 394 packages and is too
