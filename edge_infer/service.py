@@ -333,6 +333,7 @@ class Service:
         self._reload_asked = False
 
         def load() -> None:
+            self._supervision.reloading()
             try:
                 configurations.reload(by="SIGHUP")
             except EdgeInferError:
@@ -340,6 +341,8 @@ class Service:
             except Exception:
                 # what runs goes on: a configuration that was not applied changes nothing
                 log.exception("a bug while the configuration was read again")
+            finally:
+                self._supervision.reloaded()
 
         self._reloader = threading.Thread(target=load, name="reload", daemon=True)
         self._reloader.start()

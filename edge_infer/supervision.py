@@ -102,6 +102,15 @@ class Supervision:
             self._tell(self._words())
             logs.tell_repeats()
 
+    def reloading(self) -> None:
+        """The configuration is read again. Called by the thread that does it."""
+        self._notifier.reloading()
+
+    def reloaded(self) -> None:
+        """It runs, or what ran goes on."""
+        if self._ready:
+            self._notifier.send(READY="1")
+
     def stopping(self) -> None:
         """The last word."""
         self._notifier.send(STOPPING="1", STATUS="stopping: what is in hand is stored")

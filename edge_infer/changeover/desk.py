@@ -63,6 +63,7 @@ class Desk:
         return self._change(self._configurations, request, who)
 
     def _change(self, configurations: Configurations, request: Request, who: str) -> Answer:
+        before = configurations.number
         try:
             if request.do == "reload":
                 changed = configurations.reload(by=who, again=request.again)
@@ -75,7 +76,10 @@ class Desk:
         except EdgeInferError as error:
             return Answer(code=error.exit_code, message=str(error), number=configurations.number)
         away = configurations.rolled_back
-        text = f"configuration {configurations.number} runs" if changed else "nothing is another now"
+        same = not changed and configurations.number == before
+        text = (
+            f"configuration {configurations.number} runs{': nothing is another than before' if same else ''}"
+        )
         if away is not None:
             text += "; the file on disk does NOT run until it is changed and reloaded"
         return Answer(code=0, message=text, number=configurations.number, changed=tuple(changed))

@@ -17,10 +17,10 @@ from pydantic import AwareDatetime, ValidationError
 from edge_infer import clock
 from edge_infer.config.contents import Contents
 from edge_infer.config.site import Site, load_site
+from edge_infer.config.state_dir import state_dir_of
 from edge_infer.errors import ConfigError, EdgeInferError, Mistake
 from edge_infer.settings import FormatOne, Settings
 from edge_infer.wholefile import replacing
-from edge_infer.yamlfile import load, tree
 from edge_infer.yamlfile.reader import read_bytes
 
 log = logging.getLogger(__name__)
@@ -211,7 +211,7 @@ def site_to_run(path: Path, state_dir: Path) -> Site:
         site = load_site(path)
     except ConfigError as error:
         wrong, site = error, None
-    history = History((site.state_dir if site is not None else _told_state_dir(path)) or state_dir)
+    history = History((site.state_dir if site is not None else state_dir_of(path)) or state_dir)
     state = history.state()
     if state is not None and (away := state.rolled_back) is not None:
         now = (site.sha256, site.fingerprint) if site is not None else as_it_is(path)
@@ -226,19 +226,6 @@ def site_to_run(path: Path, state_dir: Path) -> Site:
     if wrong is not None or site is None:
         raise wrong or AssertionError("neither read nor wrong")
     return site
-
-
-def _told_state_dir(path: Path) -> Path | None:
-    try:
-        return state_dir_of(path)
-    except ConfigError:
-        return None
-
-
-def state_dir_of(path: Path) -> Path | None:
-    """As far as a file that may be wrong tells; ConfigError where it cannot be read at all."""
-    node = tree.find(load(path).root, ("state_dir",))
-    return path.parent / node.written if isinstance(node, tree.Scalar) and node.written else None
 
 
 def _text(settings: Settings) -> bytes:

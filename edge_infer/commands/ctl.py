@@ -12,7 +12,6 @@ import click
 from edge_infer.commands.lines import plain
 from edge_infer.commands.run import runtime_dir, state_dir
 from edge_infer.commands.terminal import forgive_encoding
-from edge_infer.errors import ConfigError
 
 UNIT = Path("/run/edge-infer")
 """The runtime directory of the unit."""
@@ -169,17 +168,10 @@ def _socket(config: Path | None, given: Path | None) -> Path:
     if given is not None:
         return given
     if config is not None:
-        return _state_dir(config) / SOCKET
+        from edge_infer.config.state_dir import state_dir_of
+
+        # also of a file that is wrong: its mistakes are what `reload` shall tell
+        return (state_dir_of(config) or state_dir()) / SOCKET
     runtime = runtime_dir() or UNIT
     beside = state_dir() / SOCKET
     return beside if not (runtime / SOCKET).exists() and beside.exists() else runtime / SOCKET
-
-
-def _state_dir(config: Path) -> Path:
-    """Also of a file that is wrong: its mistakes are what `reload` shall tell."""
-    from edge_infer.changeover.history import state_dir_of
-
-    try:
-        return state_dir_of(config) or state_dir()
-    except ConfigError:
-        return state_dir()
