@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 from tests.support.runs import NO_BOTTLE, whole
 from tests.support.systemd.service import CONFIGURATION, Service
+
+
+def line_of(service: Service, text: str) -> int:
+    """Where it stands in the configuration."""
+    lines = [line.strip() for line in service.configuration.splitlines()]
+    return lines.index(text) + 1
 
 
 def test_a_start_ends_when_the_stations_run(service: Service) -> None:
@@ -52,23 +59,45 @@ def test_a_reload_of_a_wrong_configuration_changes_nothing_and_says_where(servic
     service.start()
     process = service.pid
     service.write_configuration(service.configuration.replace("at_least: 1", "at_leats: 1"))
-    service.systemctl("reload")
+    line = line_of(service, "at_leats: 1")
+    assert service.systemctl("reload").returncode != 0
+    # already now: it returned when the outcome was known
+    status = service.systemctl("status").stdout
+    assert f"{CONFIGURATION}:{line}:" in status
+    assert "at_leats" in status
     heard.wait(lambda got: any(one.json["kind"] == "configuration_refused" for one in got), "/event")
-    assert f"{CONFIGURATION}:" in service.journal
-    assert "at_leats" in service.journal
     before = len(heard.messages("/result"))
     heard.wait(lambda got: len(got) > before + 5, "/result")
     assert (service.pid, service.show("ActiveState")) == (process, "active")
 
 
+def test_a_reload_is_over_when_systemctl_returns(service: Service) -> None:
+    service.configure()
+    service.start()
+    service.configure(stations={"cap": {"camera": "scene", "model": "m", "rules": [NO_BOTTLE]}})
+    done = service.systemctl("reload")
+    assert done.returncode == 0, done.stdout
+    assert "configuration" in service.journal
+    running = json.loads(service.command("ctl", "status", "--json").stdout)
+    assert running["last"]["done"]
+    assert any("rules" in key for key in running["last"]["changed"])
+
+
+def test_root_asks_the_service_over_its_socket_and_is_told_each_mistake(service: Service) -> None:
+    service.configure()
+    service.start()
+    service.write_configuration(service.configuration.replace("at_least: 1", "at_leats: 1"))
+    done = service.command("ctl", "reload")
+    assert done.returncode == 78
+    assert f"{CONFIGURATION}:{line_of(service, 'at_leats: 1')}:" in done.stdout
+    socket = service.machine.run("find /run/edge-infer -type s -printf '%m %p'")
+    assert socket.startswith("600 ")
+
+
 def test_a_wrong_configuration_is_not_started_again_and_status_says_where(service: Service) -> None:
     service.configure()
     service.write_configuration(service.configuration.replace("camera: scene", "camera: scnee"))
-    line = next(
-        number
-        for number, text in enumerate(service.configuration.splitlines(), 1)
-        if text.strip() == "camera: scnee"
-    )
+    line = line_of(service, "camera: scnee")
     assert service.systemctl("start").returncode != 0
     # long enough for a second try
     time.sleep(3.0)

@@ -15,7 +15,7 @@ from tests.support.runs import site
 from tests.support.systemd.machine import Machine
 
 NAME = "edge-infer"
-STATE = "var/lib/private/edge-infer"
+PYTHON = "/opt/edge-infer/venv/bin/python"
 CONFIGURATION = "/etc/edge-infer/edge-infer.yaml"
 
 
@@ -72,6 +72,10 @@ class Service:
     def systemctl(self, verb: str) -> subprocess.CompletedProcess[str]:
         """Whether it succeeds or not."""
         return self.machine.ask("systemctl", "--no-pager", "--lines=30", verb, NAME)
+
+    def command(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """`edge-infer`, by root."""
+        return self.machine.ask(PYTHON, "-I", "-B", "-m", "edge_infer", *words)
 
     def subscribe(self, topic: str = "vision/v1/plant1/l3/ipc7/#") -> ForeignSubscriber:
         """Closed at the test's end."""
