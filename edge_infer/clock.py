@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import subprocess
 import time
 from collections import deque
 from collections.abc import Callable
@@ -11,6 +12,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 _TIME_ERROR = 5
+_TIMESYNCD = Path("/run/systemd/timesync")
+OTHERS_S = 3.0
+"""For them to answer."""
+OTHERS_AGAIN_S = 600.0
+"""Between two questions to systemd-timedated."""
 STEP_S = 1.0
 """A time service that keeps the clock moves it by less between two looks."""
 STEP_AGAIN_S = 60.0
@@ -31,13 +37,52 @@ def boot_id() -> str:
 
 
 def synced() -> bool | None:
-    """True where the kernel says a time service keeps the clock; None where it cannot be asked."""
+    """True where a time service keeps the clock; None where nobody knows. See `ask_others`."""
+    state = _state()
+    return _others.synced if state is None else state != _TIME_ERROR
+
+
+def ask_others() -> None:
+    """Where the kernel may not be asked, learn what other programs say; waits up to `OTHERS_S`."""
+    if _state() is None:
+        _others.ask()
+
+
+def _state() -> int | None:
+    """The kernel's; None where it cannot be asked: systemd's ProtectClock= forbids the question too."""
     adjtimex = _adjtimex()
     if adjtimex is None:
         return None
     # struct timex is 208 bytes on 64-bit Linux; modes 0 only reads
     state = adjtimex(ctypes.create_string_buffer(512))
-    return None if state < 0 else bool(state != _TIME_ERROR)
+    return None if state < 0 else state
+
+
+class _Others:
+    """systemd-timesyncd, which leaves a file, or whoever keeps the clock as systemd-timedated sees it."""
+
+    def __init__(self) -> None:
+        self.synced: bool | None = None
+        self._next_s = 0.0
+
+    def ask(self) -> None:
+        if _TIMESYNCD.is_dir():
+            self.synced = (_TIMESYNCD / "synchronized").exists()
+        elif (now_s := time.monotonic()) >= self._next_s:
+            # not often: systemd starts it for each question and writes so into its journal
+            self._next_s = now_s + OTHERS_AGAIN_S
+            self.synced = self._timedated()
+
+    def _timedated(self) -> bool | None:
+        command = ["timedatectl", "show", "--property=NTPSynchronized", "--value"]
+        try:
+            told = subprocess.run(command, capture_output=True, timeout=OTHERS_S, check=True, text=True)
+        except (OSError, subprocess.SubprocessError):
+            return None
+        return {"yes": True, "no": False}.get(told.stdout.strip())
+
+
+_others = _Others()
 
 
 @functools.cache

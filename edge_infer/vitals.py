@@ -96,6 +96,7 @@ class Vitals:
 
     def message(self) -> StatsMessage:
         """As of now; a new window begins."""
+        clock.ask_others()
         now, now_s = clock.now(), time.monotonic()
         window_s, self._window_s = now_s - self._window_s, now_s
         return StatsMessage(

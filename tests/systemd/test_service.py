@@ -105,3 +105,11 @@ def test_a_wrong_configuration_is_not_started_again_and_status_says_where(servic
     status = service.systemctl("status").stdout
     assert "status=78" in status
     assert f"{CONFIGURATION}:{line}:" in status
+
+
+def test_whether_the_clock_is_kept_is_published_though_the_kernel_may_not_be_asked(service: Service) -> None:
+    service.configure()
+    heard = service.subscribe()
+    service.start()
+    heard.wait(lambda got: len(got) >= 1, "/stats")
+    assert heard.messages("/stats")[0].json["clock"]["synced"] is not None
