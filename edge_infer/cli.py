@@ -98,7 +98,11 @@ def _report_bug(error: Exception) -> int:
     text = "".join(traceback.format_exception(error))
     report = f"edge-infer {__version__}\npython {sys.version}\n\n{text}"
     try:
-        with tempfile.NamedTemporaryFile("w", prefix="edge-infer-", suffix=".txt", delete=False) as file:
+        # under systemd a report in /tmp would end with the process
+        folder = os.environ.get("LOGS_DIRECTORY", "").partition(":")[0] or None
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="edge-infer-", suffix=".txt", dir=folder, delete=False
+        ) as file:
             file.write(report)
         where = f"the report is in {Path(file.name)}"
     except OSError as failure:

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from tests.support.runs import RULE, whole
-from tests.support.systemd.service import Service
+from tests.support.systemd.service import PYTHON, Service
 
 
 @pytest.mark.slow
@@ -90,3 +90,14 @@ def test_cameras_that_are_gone_for_ten_watchdog_times_cost_no_restart_and_the_ot
     for name in ("unplugged", "silent"):
         results = [one.json for one in heard.messages(f"{name}/result")]
         assert {one["decision"] for one in results} == {"UNDEFINED"}
+
+
+def test_the_report_of_a_bug_is_still_there_when_the_process_is_not(service: Service) -> None:
+    service.configure()
+    part = service.machine.run(f"{PYTHON} -I -c 'import edge_infer.vitals as v; print(v.__file__)'").strip()
+    service.drop_in(f"[Service]\nRestart=no\nInaccessiblePaths={part}\n")
+    assert service.systemctl("start").returncode != 0
+    assert service.show("ExecMainStatus") == "3"
+    (report,) = service.machine.run("ls /var/log/edge-infer/*.txt").split()
+    assert report in service.journal
+    assert "PermissionError" in service.machine.run(f"cat {report}")
