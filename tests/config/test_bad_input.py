@@ -32,10 +32,10 @@ WRONG = {
 FITS = {
     # what is no mistake at some places: text where any text may stand, a negative number nowhere
     "text": {"site", "line", "device", "mqtt.host", "mqtt.user", "cameras.top.user", "mqtt.password.file",
-             "cameras.top.password.env", "state_dir", "metrics.sysfs", "mqtt.topic_prefix", "cameras.usb.path",
+             "cameras.top.password.env", "state_dir", "mqtt.topic_prefix", "cameras.usb.path",
              "models.seals.backend.device", "models.seals.backend.fallback[0]", "stations.cap.rules[0].name",
              "stations.cap.rules[1].name", "stations.part.rules[0].name", "stations.asked.rules[0].name",
-             "stations.replay.rules[0].name"},
+             "stations.replay.rules[0].name", "metrics.sysfs"},
     "control": {"cameras.top.user", "state_dir", "metrics.sysfs", "mqtt.password.file", "cameras.usb.path",
                 "models.seals.backend.device", "models.seals.backend.fallback[0]"},
     # told at the camera: its password then belongs to nobody
