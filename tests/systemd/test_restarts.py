@@ -72,6 +72,7 @@ def test_cameras_that_are_gone_for_ten_watchdog_times_cost_no_restart_and_the_ot
             "scene": {"type": "synthetic", "fps": 10},
             "unplugged": {"type": "rtsp", "url": "rtsp://127.0.0.1:9/x"},
             "silent": {"type": "rtsp", "url": f"rtsp://127.0.0.1:{port}/x"},
+            "usb": {"type": "v4l2", "path": "/dev/video7"},
         }
         stations = {name: {"camera": name, "model": "m", "rules": [RULE]} for name in cameras}
         service.configure(cameras=cameras, stations=stations)
@@ -87,7 +88,7 @@ def test_cameras_that_are_gone_for_ten_watchdog_times_cost_no_restart_and_the_ot
         service.stop()
     assert judged > 100
     whole(heard.messages("scene/result"))
-    for name in ("unplugged", "silent"):
+    for name in ("unplugged", "silent", "usb"):
         results = [one.json for one in heard.messages(f"{name}/result")]
         assert {one["decision"] for one in results} == {"UNDEFINED"}
 
