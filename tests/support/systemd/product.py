@@ -1,4 +1,4 @@
-"""edge-infer in the machine: the package of `make deb` where there is one, else this checkout in its place."""
+"""edge-infer in the machine: `make deb`'s package where there is one, else this checkout in its place."""
 
 from __future__ import annotations
 
