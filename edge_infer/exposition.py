@@ -32,7 +32,7 @@ from edge_infer.vitals import disk
 
 log = logging.getLogger(__name__)
 
-STOP_S = 0.3
+STOP_S = 0.1
 """Of a stop; what a disk or a client holds is left behind."""
 
 

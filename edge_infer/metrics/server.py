@@ -72,8 +72,9 @@ class Server:
     def stop(self, timeout_s: float) -> bool:
         """Close the port and all connections; False where a page that is being made does not end."""
         self._stopping = True
-        os.eventfd_write(self._wake, 1)
-        self._thread.join(timeout_s)
+        if self._thread.is_alive():
+            os.eventfd_write(self._wake, 1)
+            self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
     def _run(self) -> None:

@@ -11,7 +11,9 @@ from typing import Any
 import yaml
 
 from edge_infer.metrics import catalogue as named
-from tests.support.prometheus import Scrape, promtool
+from tests.support.mosquitto import Mosquitto, free_port
+from tests.support.prometheus import Prometheus, Scrape, promtool
+from tests.support.runs import Run, site
 from tests.support.scraped import Scraped
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -242,3 +244,19 @@ def test_an_alert_says_which_station_and_what_to_do(tmp_path: Path) -> None:
     }
     (tmp_path / "test.yaml").write_text(yaml.safe_dump(test))
     promtool("test", "rules", str(tmp_path / "test.yaml"))
+
+
+def test_a_real_prometheus_takes_what_a_running_service_tells(
+    mosquitto: Mosquitto, tmp_path: Path, run: Run
+) -> None:
+    port = free_port()
+    service = run(site(tmp_path / "site", mosquitto, metrics={"port": port}))
+    with Prometheus(tmp_path / "prometheus", port, ALERTS, free_port()) as server:
+        (judged,) = server.wait('edge_infer_decisions_total{station="cap",decision="NOK"} > 0')
+        assert judged["metric"]["job"] == "edge-infer"
+        assert server.wait("station:edge_infer_inspections:rate1m > 0")
+        (taken,) = server.ask("scrape_samples_scraped == scrape_samples_post_metric_relabeling > 100")
+        assert taken["value"]
+        assert server.ask("up == 1")
+        assert service.stop() == 0
+        server.wait('ALERTS{alertname="EdgeInferDown",alertstate="pending"}')

@@ -253,6 +253,10 @@ def test_a_stop_does_not_wait_for_clients_and_frees_the_port_at_once() -> None:
         again.bind((one.host, one.port))
 
 
+def test_one_that_was_never_started_can_be_stopped() -> None:
+    assert Served().server.stop(1)
+
+
 def test_a_stop_does_not_wait_for_a_page_that_hangs() -> None:
     hangs = threading.Event()
 

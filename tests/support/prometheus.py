@@ -1,14 +1,17 @@
-"""What Prometheus itself sees: a scrape, and promtool's opinion."""
+"""What Prometheus itself sees: a scrape, promtool's opinion, and a real server."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -87,3 +90,54 @@ def wait_for(port: int, wanted: Callable[[Scrape], bool], timeout_s: float = 20)
         # longer than a page is kept
         time.sleep(0.2)
     raise AssertionError(f"not in {timeout_s} s: {last}")
+
+
+class Prometheus:
+    """A real server that scrapes one port each second and watches alerts."""
+
+    def __init__(self, folder: Path, target: int, rules: Path, port: int) -> None:
+        """``port``: a free one for its API."""
+        folder.mkdir()
+        self._port = port
+        (folder / "prometheus.yml").write_text(
+            "global: {scrape_interval: 1s, evaluation_interval: 1s}\n"
+            f"rule_files: [{json.dumps(str(rules))}]\n"
+            "scrape_configs:\n"
+            f'  - {{job_name: edge-infer, static_configs: [{{targets: ["127.0.0.1:{target}"]}}]}}\n'
+        )
+        self._log = folder / "prometheus.log"
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [
+                    PROMTOOL.with_name("prometheus"), f"--config.file={folder}/prometheus.yml",
+                    f"--storage.tsdb.path={folder}/data", f"--web.listen-address=127.0.0.1:{port}",
+                ],
+                stdout=log, stderr=log,
+            )  # fmt: skip
+
+    def ask(self, expression: str) -> list[dict[str, Any]]:
+        """Its instant answer."""
+        query = urllib.parse.urlencode({"query": expression})
+        with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/api/v1/query?{query}", timeout=5) as said:
+            found: list[dict[str, Any]] = json.load(said)["data"]["result"]
+            return found
+
+    def wait(self, expression: str, timeout_s: float = 20) -> list[dict[str, Any]]:
+        """Until the answer is not empty."""
+        until_s = time.monotonic() + timeout_s
+        while time.monotonic() < until_s:
+            try:
+                if found := self.ask(expression):
+                    return found
+            except urllib.error.URLError:
+                # it has not come so far
+                pass
+            time.sleep(0.1)
+        raise AssertionError(f"{expression}: nothing in {timeout_s} s\n{self._log.read_text()}")
+
+    def __enter__(self) -> Prometheus:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.terminate()
+        self._process.wait(10)
