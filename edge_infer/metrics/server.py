@@ -75,6 +75,8 @@ class Server:
         if self._thread.is_alive():
             os.eventfd_write(self._wake, 1)
             self._thread.join(timeout_s)
+            if not self._thread.is_alive():
+                os.close(self._wake)
         return not self._thread.is_alive()
 
     def _run(self) -> None:
@@ -100,7 +102,6 @@ class Server:
                             self._close(selector, client)
                 if not self._stopping:
                     selector.select(self._retry_s)
-        os.close(self._wake)
 
     def _listen(self) -> socket.socket | None:
         family = socket.AF_INET6 if ":" in self._address else socket.AF_INET
