@@ -19,6 +19,8 @@ CLIENTS = 16
 CLIENT_S = 5.0
 """From connecting until the whole answer is taken; later it is closed."""
 REQUEST_BYTES = 8192
+PAUSE_S = 0.05
+"""After a connection that could not be accepted."""
 FRESH_S = 0.5
 """A page is made at most so often, however many ask."""
 RETRY_S = 5.0
@@ -147,7 +149,8 @@ class Server:
         try:
             sock, _ = listener.accept()
         except OSError:
-            # it has gone, or no file descriptor is left; what waits is seen again
+            # it has gone; or no file descriptor is left, and what waits would be seen again at once, for ever
+            time.sleep(PAUSE_S)
             return
         if len(self._clients) >= CLIENTS:
             # a scrape is over in milliseconds: whoever is here longest is none

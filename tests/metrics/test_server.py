@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import http.client
 import socket
 import threading
@@ -251,6 +252,30 @@ def test_a_stop_does_not_wait_for_clients_and_frees_the_port_at_once() -> None:
     with socket.socket() as again:
         again.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         again.bind((one.host, one.port))
+
+
+def test_a_process_without_free_file_descriptors_does_not_spin() -> None:
+    one = Served()
+
+    class Full(socket.socket):
+        asked = 0
+
+        def accept(self) -> tuple[socket.socket, object]:
+            Full.asked += 1
+            raise OSError(errno.EMFILE, "Too many open files")
+
+    def listen() -> socket.socket:
+        listener = Full()
+        listener.bind((one.host, one.port))
+        listener.listen()
+        return listener
+
+    one.server._listen = listen  # type: ignore[method-assign] # the kernel says it only to a process that is full
+    one.server.start()
+    with one.connect():
+        time.sleep(0.5)
+        assert 1 <= Full.asked < 20
+        assert one.server.stop(2)
 
 
 def test_one_that_was_never_started_can_be_stopped() -> None:
