@@ -71,7 +71,9 @@ class Configurations:
 
     def _note_start(self, site: Site) -> None:
         state = self.history.state()
-        running = self.history.entry(state.running) if state is not None else None
+        # without the state's file the newest one is the best guess
+        before = state.running if state is not None else self.history.next_number - 1 or None
+        running = self.history.entry(before) if before is not None else None
         away = state.rolled_back if state is not None else None
         if site.is_stored:
             self.rolled_back = away
@@ -80,7 +82,6 @@ class Configurations:
             if away is not None and not site.is_stored:
                 self.history.runs(running.number)
         else:
-            before = state.running if state is not None else None
             self.entry = self.history.add(site, before=before, by=None, rolled_back=self.rolled_back)
 
     def run(self, changeover: Changeover) -> None:

@@ -69,12 +69,15 @@ def write(folder: Path, data: Mapping[str, Any]) -> Path:
 class Rig:
     """Also what its stations hand on to."""
 
-    def __init__(self, path: Path, state_dir: Path, *, live: Collection[str] = ()) -> None:
-        """``live``: the stations that look at the newest frame; the others miss none."""
+    def __init__(
+        self, path: Path, state_dir: Path, *, live: Collection[str] = (), site: Site | None = None
+    ) -> None:
+        """``live``: the stations that look at the newest frame; the others miss none. ``site``: what runs,
+        where it is not the file."""
         self.path = path
         self.results: dict[str, list[Result]] = defaultdict(list)
         self.events: list[tuple[str, str | None, dict[str, Any]]] = []
-        site = load_site(path)
+        site = site or load_site(path)
         self.engines = Engines()
         self._live = live
         assert self.engines.open(site, lambda _model: None, self.event, lambda: False)
@@ -151,9 +154,11 @@ class Rig:
 
 
 @contextmanager
-def running(path: Path, state_dir: Path, *, live: Collection[str] = ()) -> Iterator[Rig]:
+def running(
+    path: Path, state_dir: Path, *, live: Collection[str] = (), site: Site | None = None
+) -> Iterator[Rig]:
     """From the start to the end of a service, as far as changes of what it runs go."""
-    rig = Rig(path, state_dir, live=live)
+    rig = Rig(path, state_dir, live=live, site=site)
     try:
         yield rig
     finally:
