@@ -20,9 +20,11 @@ TREE = Path(__file__).parents[3] / ".venv/machine"
 """Made once by `make test`."""
 BOOT_S, STOP_S = 60.0, 30.0
 _CGROUPS = ("/sys/fs/cgroup/unified", "/sys/fs/cgroup/systemd", "/sys/fs/cgroup")
+_NAME = "edge-infer-machine-"
 _CLONE_NEWNET = 0x40000000
 
-# What is written lies in memory, in a mount namespace of its own: whatever ends the tests, nothing is left.
+# What is written lies in memory, in a mount namespace of its own, and the first of its processes ends with the
+# tests: whatever ends those, nothing goes on.
 # BPF enforces the policies of devices and addresses; without its options systemd only says that it cannot.
 # The kernel's clock may be asked, not set, as on a machine.
 _START = """
@@ -32,7 +34,7 @@ mount -t overlay -o "lowerdir=$1,upperdir=$2/upper,workdir=$2/work" machine "$2/
 shift
 room=$1
 shift
-exec setpriv --pdeathsig KILL systemd-nspawn --quiet --directory="$room/root" --boot --register=no \
+exec systemd-nspawn --quiet --directory="$room/root" --boot --register=no \
     --keep-unit --private-network --console=pipe --capability=CAP_BPF,CAP_PERFMON \
     --system-call-filter="bpf adjtimex clock_adjtime" "$@"
 """
@@ -48,7 +50,7 @@ class Machine:
         if not (TREE / "usr/bin/systemctl").exists():
             pytest.fail(f"{TREE} is missing: `make .venv/machine.stamp` makes it")
         self._options = options
-        self._room = tempfile.TemporaryDirectory(prefix="edge-infer-machine-")
+        self._room = tempfile.TemporaryDirectory(prefix=f"{_NAME}{os.getpid()}-")
         self._log = Path(self._room.name).with_suffix(".log")
         # one of its own, else two machines would share theirs
         self._cgroups = [
@@ -109,12 +111,14 @@ class Machine:
                 assert libc.setns(own.fileno(), _CLONE_NEWNET) == 0, os.strerror(ctypes.get_errno())
 
     def __enter__(self) -> Machine:
+        _sweep()
         for cgroup in self._cgroups:
             cgroup.mkdir()
         joins = "".join(f"echo 0 >{cgroup}/cgroup.procs\n" for cgroup in self._cgroups)
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                ["unshare", "--mount", "--propagation=slave", "sh", "-euc", joins + _START, "sh",
+                ["setpriv", "--pdeathsig=KILL", "unshare", "--mount", "--propagation=slave", "--pid",
+                 "--fork", "--kill-child=KILL", "--mount-proc", "sh", "-euc", joins + _START, "sh",
                  TREE.resolve(), self._room.name, *self._options],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
                 env={**os.environ, "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1"},
@@ -135,9 +139,10 @@ class Machine:
 
     def _find_leader(self) -> int:
         assert self._process is not None
-        for one in _children(self._process.pid):
-            if Path(f"/proc/{one}/comm").read_text() == "systemd\n":
-                return one
+        for nspawn in _children(self._process.pid):
+            for one in _children(nspawn):
+                if Path(f"/proc/{one}/comm").read_text() == "systemd\n":
+                    return one
         return 0
 
     def _booted(self) -> bool:
@@ -167,12 +172,42 @@ class Machine:
         self._process.kill()
         self._process.wait(STOP_S)
         for cgroup in self._cgroups:
-            for folder in sorted((one for one in cgroup.rglob("*") if one.is_dir()), reverse=True):
-                folder.rmdir()
-            cgroup.rmdir()
+            _remove(cgroup)
         self._log.unlink()
         self._room.cleanup()
 
 
 def _children(pid: int) -> Sequence[int]:
     return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def _remove(cgroup: Path) -> None:
+    """With those below it; what was killed in it may still be ending."""
+    end_s = time.monotonic() + STOP_S
+    for folder in sorted([cgroup, *(one for one in cgroup.rglob("*") if one.is_dir())], reverse=True):
+        while True:
+            try:
+                folder.rmdir()
+            except FileNotFoundError:
+                break  # others sweep too
+            except OSError:
+                if time.monotonic() > end_s:
+                    raise
+                time.sleep(0.02)
+            else:
+                break
+
+
+def _sweep() -> None:
+    """What tests that were killed could not take away: empty folders."""
+    for at in (*_CGROUPS, tempfile.gettempdir()):
+        for one in Path(at).glob(f"{_NAME}*"):
+            if Path("/proc", one.name.removeprefix(_NAME).partition("-")[0]).exists():
+                continue
+            if at in _CGROUPS:
+                _remove(one)
+            elif one.is_dir():
+                with suppress(FileNotFoundError):
+                    one.rmdir()
+            else:
+                one.unlink(missing_ok=True)
