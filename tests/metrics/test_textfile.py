@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import stat
 import threading
 import time
@@ -7,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from edge_infer.metrics.textfile import Textfile
+from tests.support.filesystems import ext4, tmpfs
 
 
 def _wait(condition: Callable[[], bool], timeout_s: float = 10) -> None:
@@ -95,3 +97,42 @@ def test_a_bug_in_a_number_is_said_once_and_does_not_end_it(tmp_path: Path) -> N
     _wait(path.exists)
     _wait(lambda: said == ["a bug in edge-infer: RuntimeError: a bug", None])
     textfile.stop()
+
+
+def test_a_full_disk_leaves_the_old_one_whole_is_said_once_and_written_again_once_there_is_room(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "disk").mkdir()
+    said: list[str | None] = []
+    count = itertools.count()
+    with tmpfs(tmp_path / "disk", "200k") as disk:
+        path = disk.path / "edge-infer.prom"
+        textfile = Textfile(path, lambda: b"x %d\n" % next(count) * 10_000, 0.02, said.append)
+        textfile.start()
+        _wait(path.exists)
+        disk.fill()
+        _wait(lambda: len(said) == 1)
+        assert "No space left on device" in str(said[0])
+        assert len(set(path.read_bytes().splitlines())) == 1
+        old = path.read_bytes()
+        disk.make_room()
+        _wait(lambda: said[1:] == [None])
+        assert path.read_bytes() != old
+        textfile.stop()
+        textfile._thread.join(5)
+
+
+def test_a_disk_that_hangs_holds_up_no_stop(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    with ext4(tmp_path / "disk") as disk:
+        path = disk.path / "edge-infer.prom"
+        textfile = Textfile(path, lambda: b"x 1\n", 0.02, lambda _: None)
+        textfile.start()
+        _wait(path.exists)
+        disk.freeze()
+        began_s = time.monotonic()
+        textfile.stop()
+        assert time.monotonic() - began_s < 0.1
+        disk.thaw()
+        textfile._thread.join(5)
+        assert not textfile._thread.is_alive()
