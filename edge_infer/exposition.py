@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, get_args
+from typing import TYPE_CHECKING, Protocol, get_args
 
 from edge_infer import __version__, clock
 from edge_infer.camera import Camera
@@ -18,7 +18,6 @@ from edge_infer.engines import Engines
 from edge_infer.messages.camera import CameraMessage, CameraState
 from edge_infer.metrics import catalogue as named
 from edge_infer.metrics.energy import EnergyMeter
-from edge_infer.metrics.page import CONTENT_TYPE, Page, Sheet
 from edge_infer.metrics.sensors import hardware_monitors, thermal_zones, throttles
 from edge_infer.metrics.server import Server
 from edge_infer.metrics.settings import MetricsSettings
@@ -29,6 +28,9 @@ from edge_infer.outbox import Outbox
 from edge_infer.progress import Loop
 from edge_infer.station.station import Station
 from edge_infer.vitals import disk
+
+if TYPE_CHECKING:
+    from edge_infer.metrics.page import Sheet
 
 log = logging.getLogger(__name__)
 
@@ -60,6 +62,9 @@ class Exposition:
         self._parts = parts
         self._sysfs = settings.sysfs
         self._energy = EnergyMeter(settings.sysfs)
+        # loads prometheus_client
+        from edge_infer.metrics.page import CONTENT_TYPE, Page
+
         page = Page(self._fill)
         self._server = self._textfile = None
         if settings.port is not None:

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import cv2
 
@@ -23,10 +23,10 @@ from edge_infer.delivery import Delivery
 from edge_infer.engine import Engine
 from edge_infer.engines import Engines
 from edge_infer.errors import EdgeInferError
+from edge_infer.exposition import Exposition, Parts
 from edge_infer.inventory import info
 from edge_infer.messages.camera import CameraMessage
 from edge_infer.messages.info import LeftConfiguration
-from edge_infer.metrics.settings import MetricsSettings
 from edge_infer.mqtt.publisher import Publisher
 from edge_infer.outbox import Outbox, Shifts
 from edge_infer.progress import Loop
@@ -40,9 +40,6 @@ from edge_infer.station.setup import Setup
 from edge_infer.station.station import Station
 from edge_infer.supervision import Supervision
 from edge_infer.vitals import Vitals
-
-if TYPE_CHECKING:
-    from edge_infer.exposition import Exposition
 
 log = logging.getLogger(__name__)
 
@@ -115,9 +112,18 @@ class Service:
         self._desk = Desk(self._floor, self._engines, since=self._since, stopping=lambda: self._stopping)
         self._ctl = Server((runtime_dir or state_dir) / SOCKET, self._desk.answer)
         self._started_s = time.monotonic()
-        self._exposition: Exposition | None = None
-        if site.metrics is not None:
-            self._exposition = self._expose(site.metrics)
+        exposed = Parts(
+            site=lambda: self._changeover.site if self._changeover is not None else site,
+            stations=self._stations,
+            cameras=self._cameras,
+            engines=self._engines,
+            outbox=self._outbox,
+            publisher=self._publisher,
+            delivery=self._delivery,
+            state_dir=state_dir,
+            loops=self._loops,
+        )
+        self._exposition = Exposition(site.metrics, exposed) if site.metrics is not None else None
         self._vitals = Vitals(
             self._publisher,
             self._outbox,
@@ -130,23 +136,6 @@ class Service:
         self._supervision = Supervision(
             notifier, self._publisher, stations=self._stations, cameras=self._cameras, loops=self._loops
         )
-
-    def _expose(self, settings: MetricsSettings) -> Exposition:
-        # loads prometheus_client
-        from edge_infer.exposition import Exposition, Parts
-
-        parts = Parts(
-            site=lambda: self._changeover.site if self._changeover is not None else self._site,
-            stations=self._stations,
-            cameras=self._cameras,
-            engines=self._engines,
-            outbox=self._outbox,
-            publisher=self._publisher,
-            delivery=self._delivery,
-            state_dir=self._state_dir,
-            loops=self._loops,
-        )
-        return Exposition(settings, parts)
 
     def reload(self) -> None:
         """Ask `run` to read the configuration again; safe in a signal handler."""
