@@ -39,6 +39,7 @@ class Server:
         self._socket: socket.socket | None = None
         self._inode: int | None = None
         self._free = threading.BoundedSemaphore(ASKERS)
+        self._away = threading.BoundedSemaphore(ASKERS)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="ctl", daemon=True)
 
@@ -98,16 +99,26 @@ class Server:
                 self._stopping.wait(0.5)
                 continue
             asker.settimeout(READ_S)
-            if not self._free.acquire(blocking=False):
-                _say(asker, Answer(code=1, message="too many ask at once; try again in a moment"))
+            if self._free.acquire(blocking=False):
+                work = self._serve
+            elif self._away.acquire(blocking=False):
+                work = self._turn_away
+            else:
+                asker.close()
                 continue
-            threading.Thread(target=self._serve, args=(asker,), name="ctl-asker", daemon=True).start()
+            threading.Thread(target=work, args=(asker,), name="ctl-asker", daemon=True).start()
 
     def _serve(self, asker: socket.socket) -> None:
         try:
             _say(asker, self._answer(asker))
         finally:
             self._free.release()
+
+    def _turn_away(self, asker: socket.socket) -> None:
+        try:
+            _say(asker, Answer(code=1, message="too many ask at once; try again in a moment"))
+        finally:
+            self._away.release()
 
     def _answer(self, asker: socket.socket) -> Answer:
         try:
@@ -184,3 +195,8 @@ def _say(asker: socket.socket, answer: Answer) -> None:
     # who went away misses it
     with asker, suppress(OSError):
         asker.sendall(answer.model_dump_json(by_alias=True).encode() + b"\n")
+        asker.shutdown(socket.SHUT_WR)
+        # closed over what was not read, the kernel would take the answer back
+        end_s = time.monotonic() + READ_S
+        while asker.recv(65536) and time.monotonic() < end_s:
+            pass
