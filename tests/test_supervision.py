@@ -137,9 +137,11 @@ def test_an_unplugged_camera_a_trigger_that_never_comes_and_a_pause_are_no_hang(
         stations: dict[str, Any] = {
             "cap": {"camera": "scene", "model": "m", "rules": [RULE]},
             "other": {"camera": "plugged", "model": "m", "rules": [RULE]},
-            # its engine waits for parts only
-            "asked": {
-                "camera": "scene", "model": "waits", "rules": [RULE], "trigger": {"type": "mqtt"},
+            # their engine has one frame to judge, then it waits
+            "asked": {"camera": "scene", "model": "waits", "rules": [RULE], "trigger": {"type": "mqtt"}},
+            "seldom": {
+                "camera": "scene", "model": "waits", "rules": [RULE],
+                "trigger": {"type": "every", "every_s": 900},
             },
         }  # fmt: skip
         models: dict[str, Any] = {"m": {"path": "model"}, "waits": {"path": "model"}}
@@ -157,7 +159,7 @@ def test_an_unplugged_camera_a_trigger_that_never_comes_and_a_pause_are_no_hang(
             assert systemd.longest_silence_s(unplugged_s) < 2 * systemd.watchdog_s
             heard.wait(lambda got: len(got) > before + 40, "cap/result")
             camera.start()
-            systemd.wait(lambda: "3 of 3 stations judge" in systemd.statuses[-1])
+            systemd.wait(lambda: "4 of 4 stations judge" in systemd.statuses[-1])
             # longer than any limit
             systemd.running.process.send_signal(signal.SIGSTOP)
             time.sleep(3.0)
