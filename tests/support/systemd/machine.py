@@ -23,8 +23,8 @@ _CGROUPS = ("/sys/fs/cgroup/unified", "/sys/fs/cgroup/systemd", "/sys/fs/cgroup"
 _NAME = "edge-infer-machine-"
 _CLONE_NEWNET = 0x40000000
 
-# What is written lies in memory, in a mount namespace of its own, and the first of its processes ends with the
-# tests: whatever ends those, nothing goes on.
+# What is written lies in memory, in a mount namespace of its own, and the first process ends with the tests:
+# whatever ends those, nothing goes on.
 # BPF enforces the policies of devices and addresses; without its options systemd only says that it cannot.
 # The kernel's clock may be asked, not set, as on a machine.
 _START = """
