@@ -199,18 +199,8 @@ def test_a_port_in_use_costs_only_the_numbers_and_is_an_event(
     assert service.stop() == 0
 
 
-def test_clients_that_hold_on_do_not_hold_up_the_stop(mosquitto: Mosquitto, tmp_path: Path, run: Run) -> None:
-    port = free_port()
-    service = run(site(tmp_path / "site", mosquitto, metrics={"port": port}))
-    wait_for(port, lambda page: page.value("decisions_total", station="cap", decision="NOK") > 0)
-    clients = [socket.create_connection(("127.0.0.1", port), timeout=5) for _ in range(30)]
-    for client in clients[-5:]:
-        client.sendall(b"GET /metr")
-    began_s = time.monotonic()
-    assert service.stop() == 0
-    assert time.monotonic() - began_s < 5
-    for client in clients:
-        client.close()
+def test_clients_that_hold_on_do_not_hold_up_the_stop(scraped: Scraped) -> None:
+    assert scraped.stop_s < 5
 
 
 def test_what_only_network_cameras_count_is_told_too() -> None:

@@ -23,7 +23,7 @@ PAUSE_S = 0.05
 """After a connection that could not be accepted."""
 FRESH_S = 0.5
 """A page is made at most so often, however many ask."""
-RETRY_S = 5.0
+RETRY_S = 2.0
 """How often a port that is in use is tried again."""
 IDLE_S = 30.0
 """How often `idle` is called while nobody asks."""

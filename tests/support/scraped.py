@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 import time
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,7 @@ FRAMES, PARTS = 40, 7
 
 @dataclass(frozen=True)
 class Scraped:
-    """While it ran, and when a recording and some parts were judged."""
+    """What it told while it ran, and when a recording and some parts were judged."""
 
     first: Scrape
     last: Scrape
@@ -36,12 +38,14 @@ class Scraped:
     textfile: str
     listening: list[str]
     """Where somebody listens on its port, as the kernel writes addresses."""
+    stop_s: float = 0.0
+    """How long it took to stop while clients had not said what they want."""
 
 
 @pytest.fixture(scope="session")
 def scraped(tmp_path_factory: pytest.TempPathFactory) -> Scraped:
     """All of it; the service has stopped."""
-    folder = tmp_path_factory.mktemp("asked")
+    folder = tmp_path_factory.mktemp("scraped")
     pki, port = Pki(folder / "pki"), free_port()
     sysfs = fanless_pc(folder / "sys")
     on = {"model": "m", "rules": [RULE]}
@@ -68,7 +72,8 @@ def scraped(tmp_path_factory: pytest.TempPathFactory) -> Scraped:
         with subscribed(broker, f"{PREFIX}/#", "vision/v1/rsp/#", tls=files) as subscriber:
             service = Running(path)
             try:
-                return _ask(service, subscriber, port, sysfs, path.parent / "own.prom")
+                seen = _ask(service, subscriber, port, sysfs, path.parent / "own.prom")
+                return replace(seen, stop_s=_stop_while_clients_hold_on(service, port))
             finally:
                 assert service.stop() == 0, service.log
 
@@ -97,6 +102,16 @@ def _ask(service: Running, subscriber: Subscriber, port: int, sysfs: Path, file:
     )
     time.sleep(0.7)
     return Scraped(first, last, scrape(port), results, file.read_text(), _listening(service, port))
+
+
+def _stop_while_clients_hold_on(service: Running, port: int) -> float:
+    with ExitStack() as clients:
+        for _ in range(30):
+            client = clients.enter_context(socket.create_connection(("127.0.0.1", port), timeout=5))
+            client.sendall(b"GET /metr")
+        began_s = time.monotonic()
+        assert service.stop() == 0, service.log
+        return time.monotonic() - began_s
 
 
 def _listening(service: Running, port: int) -> list[str]:
