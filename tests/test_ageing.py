@@ -101,7 +101,7 @@ def slope(looks: list[Look]) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_memory_files_and_threads_stay_as_they_are_over_50000_frames(
     tmp_path: Path, mosquitto: Mosquitto, run: Run, subscribe: Subscribe
 ) -> None:
@@ -112,8 +112,8 @@ def test_memory_files_and_threads_stay_as_they_are_over_50000_frames(
     half = len(steady) // 2
     for count in ("files", "threads"):
         numbers = [getattr(one, count) for one in steady]
-        # a picture is being written, or is not
-        assert max(numbers[half:]) <= max(numbers[:half]) + 1, numbers
+        # the fewest: now and then a picture is being written
+        assert min(numbers[half:]) <= min(numbers[:half]), numbers
 
 
 @pytest.mark.slow

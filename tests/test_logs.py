@@ -3,10 +3,13 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from edge_infer import logs
+from tests.support.runs import Run, site
+from tests.test_run import broken
 
 
 @pytest.fixture(autouse=True)
@@ -152,3 +155,25 @@ def test_a_line_that_cannot_be_made_ends_nobodys_work(capsys: pytest.CaptureFixt
     LOG.error("%d", "no number")
     LOG.error("next")
     assert "<3>edge_infer.somewhere: next\n" in capsys.readouterr().err
+
+
+def test_a_bug_in_each_frame_of_the_running_service_is_two_messages(tmp_path: Path, run: Run) -> None:
+    bug = (
+        "import pathlib, edge_infer.station.station as station\n"
+        "frames = 0\n"
+        "def offer(self, frame):\n"
+        "    global frames\n"
+        "    frames += 1\n"
+        f"    if frames == 100: pathlib.Path({str(tmp_path / 'enough')!r}).touch()\n"
+        "    raise ZeroDivisionError('boom')\n"
+        "station.Station.offer = offer\n"
+    )
+    running = run(site(tmp_path / "a", None, fps=100), **broken(tmp_path / "bug", bug))
+    end_s = time.monotonic() + 30
+    while not (tmp_path / "enough").exists():
+        assert time.monotonic() < end_s
+        time.sleep(0.02)  # a file, which tells of nothing
+    assert running.stop() == 0
+    first, count = (line for line in running.log.splitlines() if "a bug in one of its stations" in line)
+    assert "repeated" not in first
+    assert int(count.split("repeated ")[1].split(" times")[0]) >= 99

@@ -21,7 +21,7 @@ import edge_infer.camera, edge_infer.engine, edge_infer.mqtt.pump, edge_infer.ou
 edge_infer.engine.REQUEST_S, edge_infer.engine.PATIENCE_S = 2.0, 0.5
 edge_infer.camera.HANG_S, edge_infer.camera.PATIENCE_S = 2.0, 0.5
 edge_infer.mqtt.pump.HANG_S, edge_infer.mqtt.pump.PATIENCE_S = 2.0, 60.0
-edge_infer.outbox.writer.HANG_S, edge_infer.outbox.writer.PATIENCE_S = 2.0, 0.5
+edge_infer.outbox.writer.HANG_S, edge_infer.outbox.writer.PATIENCE_S = 2.0, 60.0
 """
 """Limits that a test can wait for."""
 TWO: dict[str, Any] = {
@@ -255,6 +255,11 @@ edge_infer.evidence.writer.LOOP_S = 1.0
 def hang(*_): time.sleep(3600)
 edge_infer.evidence.folder.Folder.write = hang
 """
+HANGING_STATE = """
+import time, edge_infer.outbox.writer
+def hang(*_): time.sleep(3600)
+edge_infer.outbox.writer.Writer._write = hang
+"""
 HANGING_NAMES = """
 import socket, time
 def hang(*_, **__): time.sleep(3600)
@@ -264,10 +269,14 @@ socket.getaddrinfo = hang
 
 @pytest.mark.parametrize(
     ("what", "code", "restart"),
-    [("pictures' disk", HANGING_DISK, False), ("connection to the broker", HANGING_NAMES, True)],
-    ids=["disk", "names"],
+    [
+        ("pictures' disk", HANGING_DISK, False),
+        ("outbox (the state disk)", HANGING_STATE, True),
+        ("connection to the broker", HANGING_NAMES, True),
+    ],
+    ids=["pictures", "state", "names"],
 )
-def test_a_disk_of_pictures_and_a_name_server_that_hang_are_told_and_cost_no_restart(
+def test_disks_and_a_name_server_that_hang_are_told_and_cost_no_restart_soon(
     tmp_path: Path, mosquitto: Mosquitto, what: str, code: str, *, restart: bool
 ) -> None:
     path = site(tmp_path / "a", mosquitto, evidence={"max_bytes": "10MB", "min_free_bytes": 0, "ok_every": 1})
