@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -61,6 +62,18 @@ def test_each_drop_in_says_what_it_is_for_and_where_it_goes(drop_in: Path) -> No
     first = drop_in.read_text().splitlines()[0]
     assert first.startswith(("# For ", "# Only for ", "# Where "))
     assert f"/etc/systemd/system/{UNIT.name}.d/{drop_in.name}" in first
+
+
+def test_the_documentation_has_each_drop_in_and_the_exposure_as_it_is(tmp_path: Path) -> None:
+    text = (UNIT.parents[1] / "docs/service.md").read_text()
+    assert {one.name for one in DROP_INS} <= set(re.findall(r"`([\w-]+\.conf)`", text))
+    found = []
+    for number, files in enumerate(([UNIT], [UNIT, UNIT.parent / "drop-ins/industrial-cameras.conf"])):
+        (folder := tmp_path / str(number)).mkdir()
+        found += re.findall(r"exposure level for \S+: ([\d.]+)", exposure(*files, folder=folder).stdout)
+    said = re.search(r"says ([\d.]+) \(.*?with the drop-in for industrial cameras ([\d.]+);", text, re.DOTALL)
+    assert said is not None
+    assert [*said.groups()] == found
 
 
 def test_a_misspelt_key_would_be_noticed(tree: Path) -> None:
