@@ -19,9 +19,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
+_NUMBERS = {"x86_64": {"bpf": 321, "ioprio_set": 251}, "aarch64": {"bpf": 280, "ioprio_set": 30}}[
+    os.uname().machine
+]
+"""Of system calls that the C library has no function for."""
 _PROBES: dict[str, Callable[[], object]] = {}
 
 
@@ -44,11 +49,11 @@ def status(name: str) -> str:
     return next(line.split()[1] for line in lines if line.startswith(f"{name}:"))
 
 
-def write(path: str) -> None:
+def _write(path: str) -> None:
     Path(path).write_text("x")
 
 
-def mode(path: str | Path) -> str:
+def _mode(path: str | Path) -> str:
     return f"{stat.S_IMODE(Path(path).stat().st_mode):04o}"
 
 
@@ -72,38 +77,13 @@ def mode_of_a_new_file() -> str:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "new")
         path.touch()
-        return mode(path)
+        return _mode(path)
 
 
 def _folder(variable: str) -> str:
     folder = os.environ[variable]
     Path(folder, "probe").write_text("x")
-    return f"{folder.replace(Path(folder).name, '*')} {mode(folder)}"
-
-
-@probe
-def state_folder() -> str:
-    return _folder("STATE_DIRECTORY")
-
-
-@probe
-def cache_folder() -> str:
-    return _folder("CACHE_DIRECTORY")
-
-
-@probe
-def logs_folder() -> str:
-    return _folder("LOGS_DIRECTORY")
-
-
-@probe
-def runtime_folder() -> str:
-    return _folder("RUNTIME_DIRECTORY")
-
-
-@probe
-def home() -> str:
-    return os.environ["HOME"]
+    return f"{folder.replace(Path(folder).name, '*')} {_mode(folder)}"
 
 
 @probe
@@ -158,41 +138,6 @@ def other_personality() -> None:
 
 
 @probe
-def write_usr() -> None:
-    write("/usr/probe")
-
-
-@probe
-def write_etc() -> None:
-    write("/etc/probe")
-
-
-@probe
-def write_opt() -> None:
-    write("/opt/probe")
-
-
-@probe
-def write_configuration() -> None:
-    write("/etc/edge-infer/probe")
-
-
-@probe
-def see_home() -> None:
-    next(Path("/home").iterdir(), None)
-
-
-@probe
-def see_root() -> None:
-    next(Path("/root").iterdir(), None)
-
-
-@probe
-def see_boot() -> None:
-    next(Path("/boot").iterdir(), None)
-
-
-@probe
 def others_tmp() -> str:
     """The tests put a file there."""
     return "seen" if Path("/tmp/somebodys").exists() else "hidden"
@@ -207,33 +152,8 @@ def mounts_reach_others() -> str:
 
 
 @probe
-def others_processes() -> None:
-    Path("/proc/1").stat()
-
-
-@probe
 def control_groups() -> None:
     Path("/sys/fs/cgroup/probe").mkdir()
-
-
-@probe
-def kernel_log() -> str:
-    return mode("/proc/kmsg")
-
-
-@probe
-def modules() -> None:
-    next(Path("/usr/lib/modules").iterdir(), None)
-
-
-@probe
-def kernel_symbols() -> str:
-    return mode("/proc/kallsyms")
-
-
-@probe
-def kernel_settings() -> None:
-    write("/proc/sys/net/ipv4/ip_forward")
 
 
 @probe
@@ -248,6 +168,14 @@ def host_name() -> str:
     return "the machine's" if str(Path("/proc/self/ns/uts").stat().st_ino) == machines else "its own"
 
 
+def _see(folder: str) -> None:
+    next(Path(folder).iterdir(), None)
+
+
+def _run_from_own(variable: str) -> str:
+    return _run_from(os.environ[variable])
+
+
 def _run_from(folder: str) -> str:
     # others try the same beside this one
     path = Path(folder, f"run-me-{os.getpid()}")
@@ -260,41 +188,6 @@ def _run_from(folder: str) -> str:
 
 
 @probe
-def run_from_tmp() -> str:
-    return _run_from("/tmp")
-
-
-@probe
-def run_from_var_tmp() -> str:
-    return _run_from("/var/tmp")
-
-
-@probe
-def run_from_memory() -> str:
-    return _run_from("/dev/shm")
-
-
-@probe
-def run_from_state() -> str:
-    return _run_from(os.environ["STATE_DIRECTORY"])
-
-
-@probe
-def run_from_cache() -> str:
-    return _run_from(os.environ["CACHE_DIRECTORY"])
-
-
-@probe
-def run_from_logs() -> str:
-    return _run_from(os.environ["LOGS_DIRECTORY"])
-
-
-@probe
-def run_from_runtime() -> str:
-    return _run_from(os.environ["RUNTIME_DIRECTORY"])
-
-
-@probe
 def load_from_state() -> None:
     path = Path(os.environ["STATE_DIRECTORY"], "library.so")
     path.write_bytes(next(Path("/usr/lib").rglob("libm.so.6")).read_bytes())
@@ -302,51 +195,11 @@ def load_from_state() -> None:
         pass
 
 
-# -- devices: nodes without a driver here, so what is let through finds nothing
+# -- devices
 
 
 def _open(path: str) -> None:
     os.close(os.open(path, os.O_RDWR | os.O_NONBLOCK))
-
-
-@probe
-def camera() -> None:
-    _open("/dev/video0")
-
-
-@probe
-def gpu() -> None:
-    _open("/dev/dri/renderD128")
-
-
-@probe
-def media_controller() -> None:
-    _open("/dev/media0")
-
-
-@probe
-def npu() -> None:
-    _open("/dev/accel/accel0")
-
-
-@probe
-def usb_camera() -> None:
-    _open("/dev/bus/usb/001/001")
-
-
-@probe
-def light_barrier() -> None:
-    _open("/dev/gpiochip0")
-
-
-@probe
-def console() -> None:
-    _open("/dev/vcs1")
-
-
-@probe
-def null() -> None:
-    _open("/dev/null")
 
 
 # -- system calls
@@ -367,7 +220,7 @@ def trace_another() -> None:
 
 @probe
 def bpf() -> None:
-    call("syscall", 321, 0, None, 0)
+    call("syscall", _NUMBERS["bpf"], 0, None, 0)
 
 
 @probe
@@ -383,7 +236,7 @@ def place_threads() -> None:
 
 @probe
 def io_priority() -> None:
-    call("syscall", 251, 1, 0, 2 << 13 | 4)
+    call("syscall", _NUMBERS["ioprio_set"], 1, 0, 2 << 13 | 4)
 
 
 @probe
@@ -408,28 +261,8 @@ def writable_code() -> None:
 # -- network
 
 
-def _socket(family: int) -> None:
-    socket.socket(family, socket.SOCK_DGRAM).close()
-
-
-@probe
-def vsock_socket() -> None:
-    socket.socket(socket.AF_VSOCK, socket.SOCK_STREAM).close()
-
-
-@probe
-def packet_socket() -> None:
-    _socket(socket.AF_PACKET)
-
-
-@probe
-def netlink_socket() -> None:
-    socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0).close()
-
-
-@probe
-def unix_socket() -> None:
-    _socket(socket.AF_UNIX)
+def _socket(family: int, kind: int) -> None:
+    socket.socket(family, kind).close()
 
 
 @probe
@@ -441,48 +274,52 @@ def ask_everybody() -> None:
 
 
 def _connect(address: str) -> None:
-    """The tests listen there."""
     socket.create_connection((address, 7), timeout=1).close()
 
 
-@probe
-def reach_itself() -> None:
-    _connect("127.0.0.1")
-
-
-@probe
-def reach_plant() -> None:
-    _connect("10.9.9.9")
-
-
-@probe
-def reach_office() -> None:
-    _connect("172.16.9.9")
-
-
-@probe
-def reach_workshop() -> None:
-    _connect("192.168.9.9")
-
-
-@probe
-def reach_ula() -> None:
-    _connect("fd00::9")
-
-
-@probe
-def reach_unconfigured_camera() -> None:
-    _connect("169.254.9.9")
-
-
-@probe
-def reach_internet() -> None:
-    _connect("203.0.113.9")
-
-
-@probe
-def reach_internet_6() -> None:
-    _connect("2001:db8::9")
+_OWN = {name: f"{name.upper()}_DIRECTORY" for name in ("state", "cache", "logs", "runtime")}
+_PROBES |= {f"{name}_folder": partial(_folder, variable) for name, variable in _OWN.items()}
+_PROBES |= {f"run_from_{name}": partial(_run_from_own, variable) for name, variable in _OWN.items()}
+_PROBES |= {
+    "home": lambda: os.environ["HOME"],
+    "write_usr": partial(_write, "/usr/probe"),
+    "write_etc": partial(_write, "/etc/probe"),
+    "write_opt": partial(_write, "/opt/probe"),
+    "write_configuration": partial(_write, "/etc/edge-infer/probe"),
+    "see_home": partial(_see, "/home"),
+    "see_root": partial(_see, "/root"),
+    "see_boot": partial(_see, "/boot"),
+    "modules": partial(_see, "/usr/lib/modules"),
+    "others_processes": partial(_see, "/proc/1"),
+    "kernel_log": partial(_mode, "/proc/kmsg"),
+    "kernel_symbols": partial(_mode, "/proc/kallsyms"),
+    "kernel_settings": partial(_write, "/proc/sys/net/ipv4/ip_forward"),
+    "run_from_tmp": partial(_run_from, "/tmp"),
+    "run_from_var_tmp": partial(_run_from, "/var/tmp"),
+    "run_from_memory": partial(_run_from, "/dev/shm"),
+    # nodes without a driver here, so what is let through finds nothing
+    "camera": partial(_open, "/dev/video0"),
+    "media_controller": partial(_open, "/dev/media0"),
+    "gpu": partial(_open, "/dev/dri/renderD128"),
+    "npu": partial(_open, "/dev/accel/accel0"),
+    "usb_camera": partial(_open, "/dev/bus/usb/001/001"),
+    "light_barrier": partial(_open, "/dev/gpiochip0"),
+    "console": partial(_open, "/dev/vcs1"),
+    "null": partial(_open, "/dev/null"),
+    "vsock_socket": partial(_socket, socket.AF_VSOCK, socket.SOCK_STREAM),
+    "packet_socket": partial(_socket, socket.AF_PACKET, socket.SOCK_DGRAM),
+    "netlink_socket": partial(_socket, socket.AF_NETLINK, socket.SOCK_RAW),
+    "unix_socket": partial(_socket, socket.AF_UNIX, socket.SOCK_DGRAM),
+    # the tests listen there
+    "reach_itself": partial(_connect, "127.0.0.1"),
+    "reach_plant": partial(_connect, "10.9.9.9"),
+    "reach_office": partial(_connect, "172.16.9.9"),
+    "reach_workshop": partial(_connect, "192.168.9.9"),
+    "reach_ula": partial(_connect, "fd00::9"),
+    "reach_unconfigured_camera": partial(_connect, "169.254.9.9"),
+    "reach_internet": partial(_connect, "203.0.113.9"),
+    "reach_internet_6": partial(_connect, "2001:db8::9"),
+}
 
 
 def look(name: str) -> str:
