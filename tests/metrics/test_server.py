@@ -45,6 +45,13 @@ class Served:
         with self.changed:
             assert self.changed.wait_for(lambda: len(self.said) >= count, timeout_s), self.said
 
+    def until(self, condition: Callable[[], bool], timeout_s: float = 10) -> None:
+        """Of what its thread does."""
+        until_s = time.monotonic() + timeout_s
+        while not condition():
+            assert time.monotonic() < until_s
+            time.sleep(0.01)
+
     def connect(self) -> socket.socket:
         """A client of its own."""
         until_s = time.monotonic() + 5
@@ -141,17 +148,17 @@ def test_a_request_may_come_in_pieces() -> None:
 
 
 def test_clients_that_say_nothing_hold_nobody_up_and_are_sent_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "CLIENT_S", 0.5)
+    monkeypatch.setattr(module, "CLIENT_S", 1.5)
     with serving() as one, ExitStack() as stack:
         silent = [stack.enter_context(one.connect()) for _ in range(CLIENTS - 1)]
         for client in silent:
             client.sendall(b"GET /met")
         began_s = time.monotonic()
         assert one.ask().endswith(PAGE)
-        assert time.monotonic() - began_s < 0.4
+        assert time.monotonic() - began_s < 1.2
         for client in silent:
             assert everything(client) == b""
-        assert time.monotonic() - began_s < 4
+        assert time.monotonic() - began_s < 8
 
 
 def test_one_that_sends_a_byte_now_and_then_is_sent_away_all_the_same(
@@ -174,8 +181,7 @@ def test_one_that_does_not_take_its_answer_holds_nobody_up(monkeypatch: pytest.M
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         client.sendall(GET)
         assert one.ask().endswith(large)
-        time.sleep(0.6)
-        assert one.server._clients == {}
+        one.until(lambda: one.server._clients == {})
 
 
 def test_more_clients_than_may_be_there_push_out_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -230,10 +236,10 @@ def test_a_port_in_use_is_said_once_and_served_once_it_is_free() -> None:
         other.listen()
         one.server.start()
         one.wait(1)
-        time.sleep(0.35)
+        # it has tried again, and again
+        one.until(lambda: one.idle >= 2)
         assert len(one.said) == 1
         assert f"port {one.port}: Address already in use" in str(one.said[0])
-        assert one.idle >= 2
     one.wait(2)
     assert one.said[1] is None
     assert one.ask().endswith(PAGE)
@@ -247,7 +253,7 @@ def test_a_stop_does_not_wait_for_clients_and_frees_the_port_at_once() -> None:
         client.sendall(b"GET /met")
         began_s = time.monotonic()
         assert one.server.stop(2)
-        assert time.monotonic() - began_s < 0.5
+        assert time.monotonic() - began_s < 1.5
         assert everything(client) == b""
     with socket.socket() as again:
         again.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -314,5 +320,4 @@ def test_a_clients_sudden_end_is_nothing() -> None:
 def test_numbers_that_must_be_looked_at_often_are_though_nobody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "IDLE_S", 0.05)
     with serving() as one:
-        time.sleep(0.5)
-        assert one.idle >= 3
+        one.until(lambda: one.idle >= 3)
