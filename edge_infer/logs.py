@@ -26,12 +26,22 @@ _Place = tuple[str, str, str]
 
 
 @dataclass(slots=True)
+class _Hidden:
+    """Lines that were not written. Not the records: those of exceptions hold on to pictures."""
+
+    level: int
+    text: str
+    """Of the last one."""
+    times: int = 0
+
+
+@dataclass(slots=True)
 class _Window:
     since_s: float
-    texts: set[str]
-    hidden: int = 0
-    last: logging.LogRecord | None = None
-    """Of those that were not written."""
+    texts: dict[str, _Hidden]
+    """Each was written once. Those that came again last are last: a state is told as it is in the end."""
+    others: _Hidden | None = None
+    """Of texts beyond `TEXTS`."""
 
 
 class Repeats:
@@ -46,14 +56,19 @@ class Repeats:
         place, text = (record.name, str(record.msg), kind), record.getMessage()
         window = self._windows.get(place)
         if window is None:
-            window = self._windows[place] = _Window(now_s, set())
+            window = self._windows[place] = _Window(now_s, {})
             if len(self._windows) > PLACES:
                 self._windows.popitem(last=False)
         if text not in window.texts and len(window.texts) < TEXTS:
-            window.texts.add(text)
+            window.texts[text] = _Hidden(record.levelno, text)
             return True
-        window.hidden += 1
-        window.last = record
+        hidden = window.texts.pop(text, None)
+        if hidden is not None:
+            window.texts[text] = hidden
+        else:
+            hidden = window.others = window.others or _Hidden(record.levelno, text)
+            hidden.level, hidden.text = record.levelno, text
+        hidden.times += 1
         return False
 
     def over(self, now_s: float, *, all_of_them: bool = False) -> Iterable[logging.LogRecord]:
@@ -64,18 +79,17 @@ class Repeats:
             if now_s - window.since_s < WINDOW_S and not all_of_them:
                 return
             del self._windows[place]
-            if window.last is not None:
-                yield _summary(window, now_s)
+            window_s = f"{now_s - window.since_s:.0f} s"
+            for one in window.texts.values():
+                if one.times:
+                    times = "once" if one.times == 1 else f"{one.times} times"
+                    yield _summary(place, one, f"repeated {times} in {window_s}")
+            if (others := window.others) is not None:
+                yield _summary(place, others, f"the last of {others.times} more like it in {window_s}")
 
 
-def _summary(window: _Window, now_s: float) -> logging.LogRecord:
-    last = window.last
-    if last is None:
-        raise AssertionError("only a window that hides something has a summary")
-    different = "" if last.getMessage() in window.texts else ", with other texts"
-    times = "once" if window.hidden == 1 else f"{window.hidden} times"
-    text = f"{last.getMessage()} (repeated {times} in {now_s - window.since_s:.0f} s{different})"
-    return logging.LogRecord(last.name, last.levelno, last.pathname, last.lineno, text, None, None)
+def _summary(place: _Place, hidden: _Hidden, how_often: str) -> logging.LogRecord:
+    return logging.LogRecord(place[0], hidden.level, "", 0, f"{hidden.text} ({how_often})", None, None)
 
 
 class _Sparing(logging.StreamHandler):  # type: ignore[type-arg]  # at run time it takes no parameter

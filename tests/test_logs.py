@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import gc
 import logging
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -68,7 +70,7 @@ def test_a_fault_with_another_text_each_time_is_limited_too(lines: Callable[[], 
     first, *_, last = out = lines()
     assert len(out) == logs.TEXTS + 1
     assert first.endswith("frame 0 failed")
-    assert last.endswith("frame 999 failed (repeated 980 times in 0 s, with other texts)")
+    assert last.endswith("frame 999 failed (the last of 980 more like it in 0 s)")
 
 
 def test_other_faults_other_cameras_and_other_exceptions_are_not_hidden_by_one_that_repeats(
@@ -94,6 +96,20 @@ def test_other_faults_other_cameras_and_other_exceptions_are_not_hidden_by_one_t
     assert out.count("ValueError") == 1
 
 
+def test_a_state_that_comes_and_goes_is_told_as_it_is_in_the_end(lines: Callable[[], list[str]]) -> None:
+    logs.start(journal=True)
+    for _ in range(4):
+        LOG.warning("camera %s: %s", "top", "lost")
+        LOG.info("camera %s: %s", "top", "connected")
+    end()
+    assert lines() == [
+        "<4>edge_infer.somewhere: camera top: lost",
+        "<6>edge_infer.somewhere: camera top: connected",
+        "<4>edge_infer.somewhere: camera top: lost (repeated 3 times in 0 s)",
+        "<6>edge_infer.somewhere: camera top: connected (repeated 3 times in 0 s)",
+    ]
+
+
 def test_the_count_of_a_fault_that_is_over_is_told_while_nothing_else_is_said(
     lines: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,6 +122,27 @@ def test_the_count_of_a_fault_that_is_over_is_told_while_nothing_else_is_said(
     assert lines()[-1].endswith("bad (repeated once in 0 s)")
     LOG.error("bad")
     assert lines() == ["<3>edge_infer.somewhere: bad"]
+
+
+def test_what_is_remembered_holds_no_picture() -> None:
+    class Picture:
+        pass
+
+    picture = Picture()
+    gone = weakref.ref(picture)
+
+    def fail(_picture: Picture) -> None:
+        raise ValueError("a")
+
+    logs.start(journal=True)
+    for _ in range(2):
+        try:
+            fail(picture)
+        except ValueError:
+            LOG.exception("failed")
+    del picture
+    gc.collect()
+    assert gone() is None
 
 
 def test_what_is_remembered_of_repeats_is_bounded() -> None:
