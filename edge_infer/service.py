@@ -26,7 +26,6 @@ from edge_infer.errors import EdgeInferError
 from edge_infer.exposition import Exposition, Parts
 from edge_infer.inventory import info
 from edge_infer.messages.camera import CameraMessage
-from edge_infer.messages.info import LeftConfiguration
 from edge_infer.mqtt.publisher import Publisher
 from edge_infer.outbox import Outbox, Shifts
 from edge_infer.progress import Loop
@@ -210,6 +209,9 @@ class Service:
         self._floor.open(self._site, {name: changeover.setup(name) for name in self._site.stations})
         if self._stopping:
             return
+        for gone in self._outbox.stations - set(self._site.stations):
+            # removed while nothing ran: the broker must not keep what they said
+            self._publisher.forget(gone)
         self._listen(Levers(changeover, configurations))
         self._engines.start()
         self._floor.start()
@@ -221,7 +223,6 @@ class Service:
         """What stations run is another one now, or may be."""
         self._publisher.event(kind, data, station)
         if self._changeover is not None:
-            away = self._configurations.rolled_back if self._configurations is not None else None
             self._publisher.info(
                 info(
                     self._changeover.site,
@@ -229,11 +230,7 @@ class Service:
                     boot_id=clock.boot_id(),
                     since=self._since,
                     number=self._changeover.number,
-                    rolled_back=LeftConfiguration(
-                        number=away.number, sha256=away.sha256, at=away.at, by=away.by
-                    )
-                    if away is not None
-                    else None,
+                    rolled_back=self._configurations.left if self._configurations is not None else None,
                 )
             )
 
@@ -381,7 +378,7 @@ class Service:
             self._opener.join(OPENER_S)
         if self._commands is not None and not self._commands.close():
             self.left_behind.append("a command")
-        cameras = list(self._cameras.values())
+        cameras = [*self._cameras.values(), *self._floor.leaving]
         for camera in cameras:
             camera.stop()
         self.left_behind += [

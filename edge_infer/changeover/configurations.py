@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from edge_infer import clock
 from edge_infer.changeover import difference
@@ -17,6 +17,7 @@ from edge_infer.changeover.history import Entry, History, RolledBack, as_it_is, 
 from edge_infer.config.site import Site, load_site
 from edge_infer.engines import Engines
 from edge_infer.errors import ConfigError, EdgeInferError
+from edge_infer.messages.info import LeftConfiguration
 from edge_infer.settings import Secrets
 
 log = logging.getLogger(__name__)
@@ -116,7 +117,7 @@ class Configurations:
 
     def loaded(self, changed: Sequence[str] = (), *, by: str | None = None) -> None:
         """Tell that the configuration runs."""
-        site = self._changes.site
+        site, left = self._changes.site, self.left
         self._event(
             "configuration_loaded",
             {
@@ -127,15 +128,17 @@ class Configurations:
                 "at": clock.now().isoformat(),
                 "changed": list(changed),
                 "by": by,
-                "rolledBack": self._rolled_back_data(),
+                "rolledBack": left.model_dump(mode="json", by_alias=True) if left is not None else None,
             },
         )
 
-    def _rolled_back_data(self) -> dict[str, Any] | None:
+    @property
+    def left(self) -> LeftConfiguration | None:
+        """What was rolled back from, as it is told."""
         away = self.rolled_back
         if away is None:
             return None
-        return {"number": away.number, "sha256": away.sha256, "at": away.at.isoformat(), "by": away.by}
+        return LeftConfiguration(number=away.number, sha256=away.sha256, at=away.at, by=away.by)
 
     # -- one at a time
 

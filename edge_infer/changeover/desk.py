@@ -12,13 +12,12 @@ from edge_infer import __version__
 from edge_infer.changeover.changeover import Changeover
 from edge_infer.changeover.configurations import Configurations
 from edge_infer.changeover.floor import Floor
-from edge_infer.changeover.history import as_it_is
+from edge_infer.changeover.history import sha256_of
 from edge_infer.ctl.protocol import (
     Answer,
     CameraNow,
     KeptConfiguration,
     LastOutcome,
-    LeftConfiguration,
     ModelNow,
     Request,
     RunningConfiguration,
@@ -122,13 +121,14 @@ class Desk:
 
 def _running(changeover: Changeover, configurations: Configurations) -> RunningConfiguration:
     site, entry, away = changeover.site, configurations.entry, configurations.rolled_back
-    sha256, fingerprint = as_it_is(site.path)
+    # not its networks: whoever asks each second must not slow the line down
+    sha256 = sha256_of(site.path)
     file_is: Literal["running", "changed", "rolled back", "unreadable"] = "changed"
     if sha256 is None:
         file_is = "unreadable"
-    elif away is not None and (sha256, fingerprint) == (away.sha256, away.fingerprint):
+    elif away is not None and sha256 == away.sha256:
         file_is = "rolled back"
-    elif (sha256, fingerprint) == (site.sha256, site.fingerprint):
+    elif sha256 == site.sha256:
         file_is = "running"
     return RunningConfiguration(
         file=str(site.path),
@@ -136,9 +136,7 @@ def _running(changeover: Changeover, configurations: Configurations) -> RunningC
         sha256=site.sha256,
         loaded_at=entry.loaded_at if entry is not None else None,
         by=entry.by if entry is not None else None,
-        rolled_back=LeftConfiguration(number=away.number, sha256=away.sha256, at=away.at, by=away.by)
-        if away is not None
-        else None,
+        rolled_back=configurations.left,
         file_is=file_is,
     )
 

@@ -45,6 +45,8 @@ class Floor:
         self.cameras: dict[str, Camera] = {}
         self.barriers: dict[str, Listener] = {}
         """Light barriers on inputs of this machine, by station."""
+        self.leaving: list[Camera] = []
+        """That were asked to stop and may still hold their device."""
         self._delivery = delivery
         self._outbox = outbox
         self._publisher = publisher
@@ -126,8 +128,10 @@ class Floor:
         for name in old:
             if (barrier := self.barriers.pop(name, None)) is not None:
                 barrier.stop(BARRIER_S)
+        self.leaving = [one for one in self.leaving if not one.join(0.0)]
         for camera in closing.values():
             camera.stop()
+            self.leaving.append(camera)
         for name, station in old.items():
             what = "removed" if name in gone else "given another camera or trigger"
             station.stop(f"the station was {what} by a new configuration")

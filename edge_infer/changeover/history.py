@@ -188,16 +188,20 @@ def owner_of(path: Path) -> str | None:
         return None
 
 
+def sha256_of(path: Path) -> str | None:
+    """Of the operator's file as it is now; None where it cannot be read."""
+    try:
+        return hashlib.sha256(read_bytes(path)).hexdigest()
+    except ConfigError:
+        return None
+
+
 def as_it_is(path: Path) -> tuple[str | None, str | None]:
     """sha256 and fingerprint of the operator's file now; None for what it does not have."""
     try:
-        sha256 = hashlib.sha256(read_bytes(path)).hexdigest()
-    except ConfigError:
-        return None, None
-    try:
         site = load_site(path)
     except EdgeInferError:
-        return sha256, None
+        return sha256_of(path), None
     return site.sha256, site.fingerprint
 
 

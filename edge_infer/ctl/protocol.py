@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import AwareDatetime, Field
 
 from edge_infer.messages.camera import CameraState
+from edge_infer.messages.info import LeftConfiguration
 from edge_infer.result import Device, ModelIdentity, Part
 
 FORMAT = 1
@@ -43,17 +44,6 @@ class KeptConfiguration(Part):
     """sha256 of each model's network and weights."""
 
 
-class LeftConfiguration(Part):
-    """The operator's file does not run."""
-
-    number: int
-    """The configuration that was left."""
-    sha256: str | None
-    """Of the file that does not run."""
-    at: AwareDatetime
-    by: str
-
-
 class RunningConfiguration(Part):
     """What decisions are made by."""
 
@@ -66,7 +56,7 @@ class RunningConfiguration(Part):
     rolled_back: LeftConfiguration | None
     """Null: it is the operator's file, as it was when it was loaded."""
     file_is: Literal["running", "changed", "rolled back", "unreadable"]
-    """The operator's file as it is now; ``changed``: not loaded yet."""
+    """The operator's file as it is now, other files left out; ``changed``: not loaded yet."""
 
 
 class StationNow(Part):

@@ -148,6 +148,11 @@ class Outbox:
         """Triggers that were stored and have no result, oldest first."""
         return self._ledger.open_triggers(station)
 
+    @property
+    def stations(self) -> set[str]:
+        """All that ever had a result here."""
+        return self._ledger.stations
+
     def counts(self, station: str) -> Counts:
         """Decisions of a station since they were reset, committed ones only."""
         return self._ledger.counts_of(station)

@@ -81,6 +81,12 @@ def test_stations_come_and_go_and_those_that_stay_count_on(
     assert sum(seqs.values()) == len(results), "none twice"
     assert {one.json["decision"] for one in heard.messages("/cap/result")} == {"OK"}, "cap noticed nothing"
 
+    # removed while nothing ran
+    edited(path, stations={"cap": STATION})
+    running = run(path)
+    heard.wait(lambda got: got[-1].payload == b"", "/old/counts")
+    assert running.stop() == 0, running.log
+
 
 def test_parts_that_wait_at_a_station_that_is_removed_are_answered(
     tmp_path: Path, mosquitto: Mosquitto, run: Run, subscribe: Subscribe

@@ -6,6 +6,7 @@ import getpass
 import json
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -52,6 +53,7 @@ def raw(path: Path, data: bytes) -> Any:
         answer = b""
         while block := sock.recv(65536):
             answer += block
+            time.sleep(0.05)  # a slow reader: by then the other side is closed
         return json.loads(answer)
 
 
