@@ -71,7 +71,7 @@ def test_cameras_that_are_gone_for_ten_watchdog_times_cost_no_restart_and_the_ot
         cameras = {
             "scene": {"type": "synthetic", "fps": 10},
             "unplugged": {"type": "rtsp", "url": "rtsp://127.0.0.1:9/x"},
-            "silent": {"type": "rtsp", "url": f"rtsp://127.0.0.1:{port}/x"},
+            "silent": {"type": "rtsp", "url": f"rtsp://127.0.0.1:{port}/x", "open_timeout_s": 1},
             "usb": {"type": "v4l2", "path": "/dev/video7"},
         }
         stations = {name: {"camera": name, "model": "m", "rules": [RULE]} for name in cameras}
