@@ -91,6 +91,22 @@ def test_ready_comes_once_each_station_judges_or_has_said_why_not(
         systemd.wait(lambda: systemd.heard("STOPPING"))
 
 
+def test_a_camera_that_neither_gives_a_frame_nor_is_lost_delays_the_start_for_a_while_only(
+    tmp_path: Path, mosquitto: Mosquitto, subscribe: Subscribe
+) -> None:
+    heard = subscribe(mosquitto, ALL)
+    # its first frame comes after a hundred seconds
+    cameras = {"scene": {"type": "synthetic", "fps": 0.01, "max_age_s": 200}}
+    short = "import edge_infer.supervision as supervision\nsupervision.FIRST_FRAME_S = 1.0\n"
+    path = site(tmp_path / "a", mosquitto, cameras=cameras)
+    with FakeSystemd(tmp_path, path, environment=broken(tmp_path / "short", short)) as systemd:
+        why = "camera scene gave no frame within 1 s of the start"
+        assert f"cap UNDEFINED: {why}" in systemd.ready().fields["STATUS"]
+        heard.wait(lambda got: len(got) == 1, "cap/result")
+        (reason,) = heard.messages("cap/result")[0].json["reasons"]
+        assert reason == {"code": "camera_lost", "text": why}
+
+
 def test_a_model_that_cannot_run_is_a_reason_and_no_obstacle(tmp_path: Path, mosquitto: Mosquitto) -> None:
     path = site(
         tmp_path / "a",
