@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from tests.changeover.test_service import PREFIX, events
+from tests.support.fake_systemd import FakeSystemd
 from tests.support.mosquitto import Mosquitto
 from tests.support.reloads import ctl, ctl_process, edited, status, write_network
 from tests.support.running import Arrived, ForeignSubscriber
@@ -115,6 +116,10 @@ def test_parts_that_wait_at_a_station_that_is_removed_are_answered(
     heard.wait(lambda got: len(got) == 2, "/moved/result")
     assert heard.messages("/moved/result")[1].json["decision"] == "OK"
     # nobody listens where the station was
+    end = time.monotonic() + 20
+    while "UNSUBSCRIBE" not in mosquitto.log and time.monotonic() < end:
+        time.sleep(0.02)
+    assert f"{DEVICE}/part/cmd/start_single_job" in mosquitto.log.partition("UNSUBSCRIBE")[2]
     mosquitto_pub(mosquitto, f"{DEVICE}/part/cmd/start_single_job", {"partId": "nobody"})
     assert running.stop() == 0, running.log
     assert len(heard.messages("/part/result")) == 1
@@ -316,6 +321,31 @@ def test_sigterm_while_a_model_is_compiled_ends_within_5_s(
     assert (
         yaml.safe_load((path.parent / "state" / "configurations" / "state.json").read_text())["running"] == 1
     )
+
+
+def test_systemd_hears_that_it_reloads_and_that_it_is_done_and_is_fed_meanwhile(
+    tmp_path: Path, mosquitto: Mosquitto
+) -> None:
+    path = site(tmp_path / "a", mosquitto, stations={"cap": STATION})
+    slow = tmp_path / "slow"
+    slow.mkdir()
+    (slow / "sitecustomize.py").write_text(SLOW.replace("sleep(60)", "sleep(4)"))
+    environment = {"PYTHONPATH": f"{slow}:{Path.cwd()}"}
+    with FakeSystemd(tmp_path, path, watchdog_s=3, environment=environment) as systemd:
+        systemd.ready()
+        write_network(path.parent / "model", 1)
+        systemd.running.process.send_signal(signal.SIGHUP)
+        systemd.wait(lambda: len(systemd.heard("READY")) == 2)
+        assert "MONOTONIC_USEC" in systemd.heard("RELOADING")[0].fields
+        began, done = systemd.heard("RELOADING")[0].at, systemd.heard("READY")[1].at
+        fed = [word.at for word in systemd.heard("WATCHDOG") if began < word.at < done]
+        assert fed, "a model that compiles is no hang"
+        assert status(path)["configuration"]["number"] == 2
+        # what is refused is done too
+        path.write_text("format: [")
+        systemd.running.process.send_signal(signal.SIGHUP)
+        systemd.wait(lambda: len(systemd.heard("READY")) == 3)
+        assert systemd.running.stop() == 0, systemd.running.log
 
 
 SLOW = """
