@@ -6,13 +6,13 @@ APT := $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout
 
 X86 := $(filter x86_64,$(shell uname -m))
 
-.PHONY: demo test test-release bench-delivery check wheel clean
+.PHONY: demo test test-release bench-delivery check wheel deb wheelhouse clean
 .DELETE_ON_ERROR:
 
 demo: .venv/demo.stamp          ## the whole chain with no hardware
 	@$(BIN)/edge-infer demo
 
-test: .venv/dev.stamp .venv/debian.stamp .venv/node.stamp .venv/prometheus.stamp .venv/machine.stamp $(if $(X86),.venv/vivid.stamp)    ## every test
+test: .venv/dev.stamp .venv/debian.stamp .venv/node.stamp .venv/prometheus.stamp .venv/machine.stamp .venv/deb.stamp .venv/wheelhouse.stamp $(if $(X86),.venv/vivid.stamp)    ## every test
 	@$(if $(X86),,echo "this is $$(uname -m): USB cameras are tested on x86-64 only, whose kernel the tests emulate")
 	@$(BIN)/python -m pytest $(if $(X86),,--ignore tests/sources/test_vivid.py)
 
@@ -32,6 +32,12 @@ wheel: .venv/dev.stamp          ## dist/*.whl
 	@rm -rf build
 	@$(BIN)/python -m build --wheel --outdir dist . >/dev/null && ls dist
 
+deb: .venv/deb.stamp            ## dist/*.deb: all of it in one package for this kind of processor
+	@ls dist/*.deb
+
+wheelhouse: .venv/wheelhouse.stamp    ## dist/*.tar: all of it with an installer, for other distributions
+	@ls dist/*.tar
+
 clean:
 	rm -rf .venv build dist *.egg-info
 
@@ -40,6 +46,25 @@ clean:
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { $(APT) update && $(APT) install -y --no-install-recommends python3-venv; }
 	@echo "making .venv ..."
 	@$(PYTHON) -m venv .venv
+
+# What is installed on devices, in the versions that the tests run with.
+PACKED := setup.cfg pyproject.toml README.md CHANGELOG.md LICENSE \
+	$(wildcard docs/*.md deploy/*.yaml) deploy/README.md $(shell find edge_infer models systemd deploy/install -type f -not -path '*/__pycache__/*')
+
+.venv/wheels.stamp: .venv/dev.stamp $(PACKED)
+	@echo "collecting the wheels of the packages (220 MB on the first run) ..."
+	@sh deploy/install/wheels.sh $(BIN)/python .venv/wheels
+	@touch $@
+
+.venv/deb.stamp: .venv/wheels.stamp
+	@echo "making the Debian package (a minute) ..."
+	@sh deploy/install/deb.sh $(BIN)/python .venv/wheels dist
+	@touch $@
+
+.venv/wheelhouse.stamp: .venv/wheels.stamp
+	@echo "making the archive for other distributions ..."
+	@sh deploy/install/archive.sh $(BIN)/python .venv/wheels dist
+	@touch $@
 
 # A stamp is older than what it depends on: a changed setup.cfg installs again.
 .venv/demo.stamp: .venv/bin/python setup.cfg
