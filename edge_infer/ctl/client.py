@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,15 @@ from edge_infer.ctl.protocol import FORMAT, LONGEST_ANSWER, Request
 from edge_infer.ctl.server import reachable
 from edge_infer.errors import EdgeInferError
 
-CONNECT_S = 10.0
+CONNECT_S = 10
+"""Whole seconds."""
 
 
 def ask(path: Path, request: Request, timeout_s: float) -> dict[str, Any]:
     """The service's answer; EdgeInferError where it does not run, may not be asked, or does not answer."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as sock:
-        sock.settimeout(CONNECT_S)
+        # a non-blocking connect to a full queue would fail at once instead of waiting its turn
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", CONNECT_S, 0))
         try:
             with reachable(path) as address:
                 sock.connect(address)
@@ -29,7 +32,7 @@ def ask(path: Path, request: Request, timeout_s: float) -> dict[str, Any]:
             raise EdgeInferError(
                 f"{path} may not be used by this user", hint="ask as root or as the service's user"
             ) from error
-        except TimeoutError as error:
+        except BlockingIOError as error:
             raise _silent(path, CONNECT_S) from error
         sock.settimeout(timeout_s)
         try:

@@ -22,6 +22,8 @@ log = logging.getLogger(__name__)
 
 ASKERS = 8
 """At once; the next one is told to come again."""
+QUEUE = 64
+"""Askers whom nobody has looked at yet."""
 READ_S = 5.0
 """For one line from an asker, and for it to take its answer."""
 _NOBODY = 0xFFFFFFFF
@@ -79,7 +81,7 @@ class Server:
                 listening.bind(part)
                 # nobody can connect before it listens, and by then only those who may
                 os.chmod(part, stat.S_IRUSR | stat.S_IWUSR)  # noqa: PTH101 - as above
-                listening.listen(ASKERS)
+                listening.listen(QUEUE)
                 self._inode = os.stat(part).st_ino  # noqa: PTH116 - as above
                 os.replace(part, address)  # noqa: PTH105 - as above
             except OSError:

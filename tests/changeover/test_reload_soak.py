@@ -50,7 +50,7 @@ class Operator:
         """What it did."""
         draw, kind = self._draw, self._draw.choice(KINDS)
         stations = {"cap": station(draw.choice([1, 2]), f"r{number}")}
-        if draw.random() < 0.4:
+        if draw.random() < 0.7:
             stations["other"] = station(draw.choice([1, 2]), f"o{number}")
         if kind in (*GOOD, "both"):
             write_network(self._model, draw.choice([0, 1, 2]))

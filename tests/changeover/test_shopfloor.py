@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import Any
 
 import yaml
 
+from edge_infer.ctl.client import ask
+from edge_infer.ctl.protocol import SOCKET, Request
 from tests.changeover.test_service import PREFIX, events
 from tests.support.fake_systemd import FakeSystemd
 from tests.support.mosquitto import Mosquitto
@@ -321,6 +324,36 @@ def test_sigterm_while_a_model_is_compiled_ends_within_5_s(
     assert (
         yaml.safe_load((path.parent / "state" / "configurations" / "state.json").read_text())["running"] == 1
     )
+
+
+def test_a_storm_of_reloads_changes_what_changed_once_and_disturbs_nobody(
+    tmp_path: Path, mosquitto: Mosquitto, run: Run, subscribe: Subscribe
+) -> None:
+    heard = subscribe(mosquitto, PREFIX)
+    path = site(tmp_path / "a", mosquitto, fps=50, stations={"cap": STATION})
+    running = run(path)
+    heard.wait(lambda got: len(got) > 3, "/result")
+    edited(path, stations={"cap": {**STATION, "rules": [{**NO_BOTTLE, "name": "new"}]}})
+    answers: list[Any] = []
+    request = Request(do="reload")
+    askers = [
+        threading.Thread(target=lambda: answers.append(ask(path.parent / "state" / SOCKET, request, 60)))
+        for _ in range(12)
+    ]
+    for asker in askers:
+        running.process.send_signal(signal.SIGHUP)
+        asker.start()
+    for asker in askers:
+        asker.join(60)
+    assert len(answers) == len(askers), "nobody is left without an answer"
+    assert all(one["code"] == 0 or "too many ask at once" in one["message"] for one in answers)
+    assert any(one["changed"] == ["stations.cap.rules"] for one in answers) or "SIGHUP" in running.log
+    heard.wait(lambda got: got[-1].json["rules"][0]["name"] == "new", "/result")
+    assert status(path)["configuration"]["number"] == 2
+    assert running.stop() == 0, running.log
+    results = heard.messages("/result")
+    assert sum(whole(results).values()) == len(results)
+    assert {one.json["decision"] for one in results} == {"OK"}
 
 
 def test_systemd_hears_that_it_reloads_and_that_it_is_done_and_is_fed_meanwhile(

@@ -193,3 +193,25 @@ def test_after_the_stop_nobody_listens(tmp_path: Path) -> None:
         server._thread.join(5)
         assert not server._thread.is_alive()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_asker_waits_his_turn_before_a_full_queue(tmp_path: Path) -> None:
+    listening = socket.socket(socket.AF_UNIX)
+    listening.bind(str(tmp_path / SOCKET))
+    listening.listen(0)
+    first = socket.socket(socket.AF_UNIX)
+    first.connect(str(tmp_path / SOCKET))
+    answers: list[Any] = []
+    thread = threading.Thread(target=lambda: answers.append(ask(tmp_path / SOCKET, STATUS, 20)))
+    thread.start()
+    thread.join(0.2)
+    assert thread.is_alive()
+    first.close()
+    for _ in range(2):
+        asker, _ = listening.accept()
+        if asker.recv(1000):
+            asker.sendall(b'{"format": 1, "code": 0}\n')
+        asker.close()
+    thread.join(20)
+    listening.close()
+    assert answers == [{"format": 1, "code": 0}]
