@@ -22,6 +22,7 @@ COMMANDS = {
     "commission": "edge_infer.commands.commission:commission",
     "ctl": "edge_infer.commands.ctl:ctl",
     "demo": "edge_infer.commands.demo:demo",
+    "doctor": "edge_infer.commands.doctor:doctor",
     "grab": "edge_infer.commands.grab:grab",
     "infer": "edge_infer.commands.infer:infer",
     "model": "edge_infer.commands.model:model",

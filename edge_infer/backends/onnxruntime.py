@@ -64,7 +64,7 @@ class OnnxRuntimeBackend:
             ) from error
 
         self._failures = _failures(onnxruntime)
-        provider = _provider(onnxruntime, device)
+        provider = provider_of(onnxruntime, device)
         self._session: Any = self._open(onnxruntime, card, provider, requests)
         running = self._session.get_providers()[0]
         if running != provider:
@@ -138,7 +138,8 @@ class OnnxRuntimeBackend:
             return opened
 
 
-def _provider(onnxruntime: ModuleType, device: str) -> str:
+def provider_of(onnxruntime: ModuleType, device: str) -> str:
+    """Its own name for a device; BackendError where it was not built for it."""
     there = [name for name in onnxruntime.get_available_providers() if not name.startswith(_NOT_A_DEVICE)]
     for provider in there:
         if provider.removesuffix(_PROVIDER).lower() == device.lower():

@@ -63,7 +63,7 @@ class OpenVinoBackend:
         self, card: ModelCard, requested: str, device: str, requests: int, precision: str = "f32"
     ) -> None:
         core = _core()
-        _refuse_absent(core, device)
+        refuse_absent(core, device)
         network, picture = _as_compiled(core, card)
         compiled = _compile(core, card, network, device.upper(), _hints(device, precision))
         self.inputs: tuple[TensorSpec, ...] = tuple(
@@ -220,7 +220,7 @@ def _precision(compiled: openvino.CompiledModel) -> str:
     return ",".join(sorted({str(one.get_type_name()) for one in types})) or "unknown"
 
 
-def _refuse_absent(core: openvino.Core, device: str) -> None:
+def refuse_absent(core: openvino.Core, device: str) -> None:
     """BackendError where a device that is named is not there: AUTO:NPU,CPU would silently run on the CPU."""
     kind, _, named = device.upper().partition(":")
     names = [device.upper()]

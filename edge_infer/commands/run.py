@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edge_infer import logs
+from edge_infer import cpu, logs
 from edge_infer.sdnotify import Notifier
 from edge_infer.settings import Secrets
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 def run(config: Path) -> int:
     """Run the stations of CONFIG until stopped, or until every recording has ended."""
     logs.start(journal="JOURNAL_STREAM" in os.environ)
+    # before anything is loaded that needs it: killed by SIGILL, systemd would start us again and again
+    cpu.require()
     signals = Signals()
     # heavy parts are loaded when the service starts, not for `edge-infer --help`
     from edge_infer.changeover.history import site_to_run
