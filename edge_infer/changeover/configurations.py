@@ -65,6 +65,8 @@ class Configurations:
         """About the configuration that runs; None where it could not be kept."""
         self.rolled_back: RolledBack | None = None
         """The operator's file does not run."""
+        self.next_start: int | None = None
+        """Which configuration somebody wants back that needs a restart."""
         try:
             self._note_start(site)
         except EdgeInferError as error:
@@ -108,12 +110,13 @@ class Configurations:
         """
         return self._guarded("reload", by, lambda: self._reload(short(by), again=again))
 
-    def rollback(self, *, by: str, number: int | None = None) -> Sequence[str]:
+    def rollback(self, *, by: str, number: int | None = None, at_restart: bool = False) -> Sequence[str]:
         """Run the configuration that ran before this one, or that number; until the operator's file changes.
 
-        EdgeInferError where there is none, or files that it names are not what they were.
+        EdgeInferError where there is none, or files that it names are not what they were. ``at_restart``: not
+        now, but from the next start on: for what cannot change while the service runs.
         """
-        return self._guarded("rollback", by, lambda: self._rollback(short(by), number))
+        return self._guarded("rollback", by, lambda: self._rollback(short(by), number, at_restart=at_restart))
 
     def loaded(self, changed: Sequence[str] = (), *, by: str | None = None) -> None:
         """Tell that the configuration runs."""
@@ -146,7 +149,7 @@ class Configurations:
         self,
         what: Literal["reload", "rollback"],
         by: str,
-        work: Callable[[], Sequence[str]],
+        work: Callable[[], Sequence[str] | None],
     ) -> Sequence[str]:
         with self._one_at_a_time:
             try:
@@ -161,9 +164,10 @@ class Configurations:
                     {"file": self._changes.site.path.name, "mistakes": mistakes, "by": short(by)},
                 )
                 raise
-            self.last = Outcome(what, short(by), clock.now(), tuple(changed))
-            self.loaded(changed, by=short(by))
-            return changed
+            self.last = Outcome(what, short(by), clock.now(), tuple(changed or ()))
+            if changed is not None:
+                self.loaded(changed, by=short(by))
+            return changed or ()
 
     def _reload(self, by: str, *, again: bool) -> Sequence[str]:
         path = self._changes.site.path
@@ -182,7 +186,7 @@ class Configurations:
         same = self.entry is not None and self.entry.fingerprint == site.fingerprint
         return self._apply(site, by, self.entry if same else None, None)
 
-    def _rollback(self, by: str, number: int | None) -> Sequence[str]:
+    def _rollback(self, by: str, number: int | None, *, at_restart: bool) -> Sequence[str] | None:
         path = self._changes.site.path
         entry = self._earlier(number)
         if Path(entry.file).absolute() != path.absolute():
@@ -199,7 +203,15 @@ class Configurations:
             number=self.number or 0, sha256=sha256, fingerprint=fingerprint, at=clock.now(), by=by
         )
         # where the operator put the old file back already, it is simply that file that runs
-        return self._apply(site, by, entry, None if fingerprint == site.fingerprint else away)
+        pin = None if fingerprint == site.fingerprint else away
+        if not at_restart:
+            return self._apply(site, by, entry, pin)
+        if self._secrets is not None:
+            site.require_secrets(self._secrets)
+        self.history.runs(entry.number, pin)
+        self.next_start = entry.number
+        log.warning("configuration %d runs from the next start on, asked by %s", entry.number, by)
+        return None
 
     def _earlier(self, number: int | None) -> Entry:
         if number is None:
@@ -226,7 +238,9 @@ class Configurations:
         if restart := difference.needs_restart(running, site):
             raise EdgeInferError(
                 f"{site.path}: what changed needs a restart: {', '.join(restart)}",
-                hint="restart the service, or take these changes back and reload",
+                hint="take these changes back and reload, or restart the service"
+                if entry is None
+                else f"edge-infer ctl rollback --at-restart {entry.number}, then restart the service",
             )
         if self._secrets is not None:
             site.require_secrets(self._secrets)
@@ -245,6 +259,9 @@ class Configurations:
                 stored = self.history.add(site, before=before, by=by, rolled_back=rolled_back)
             elif stored != self.entry or rolled_back != self.rolled_back:
                 self.history.runs(stored.number, rolled_back)
+            else:
+                return
+            self.next_start = None
 
         try:
             changed += self._changes.swap(site, loaded, number, store)

@@ -67,14 +67,19 @@ class Desk:
             if request.do == "reload":
                 changed = configurations.reload(by=who, again=request.again)
             else:
-                changed = configurations.rollback(by=who, number=request.number)
+                changed = configurations.rollback(
+                    by=who, number=request.number, at_restart=request.at_restart
+                )
         except ConfigError as error:
             mistakes = tuple(str(one) for one in error.mistakes)
             text = f"{len(mistakes)} mistake(s); nothing was changed"
             return Answer(code=78, message=text, number=configurations.number, mistakes=mistakes)
         except EdgeInferError as error:
             return Answer(code=error.exit_code, message=str(error), number=configurations.number)
-        away = configurations.rolled_back
+        away, later = configurations.rolled_back, configurations.next_start
+        if request.at_restart and later is not None:
+            text = f"configuration {later} runs from the next start on: systemctl restart edge-infer"
+            return Answer(code=0, message=text, number=configurations.number)
         same = not changed and configurations.number == before
         text = (
             f"configuration {configurations.number} runs{': nothing is another than before' if same else ''}"
@@ -136,6 +141,7 @@ def _running(changeover: Changeover, configurations: Configurations) -> RunningC
         sha256=site.sha256,
         loaded_at=entry.loaded_at if entry is not None else None,
         by=entry.by if entry is not None else None,
+        next_start=configurations.next_start,
         rolled_back=configurations.left,
         file_is=file_is,
     )

@@ -68,8 +68,15 @@ def reload(*, config: Path | None, sock: Path | None, as_json: bool, timeout: fl
 @click.argument("number", type=int, required=False)
 @_where
 @_timeout
+@click.option("--at-restart", is_flag=True, help="From the next start on, for what needs one.")
 def rollback(
-    *, number: int | None, config: Path | None, sock: Path | None, as_json: bool, timeout: float
+    *,
+    number: int | None,
+    config: Path | None,
+    sock: Path | None,
+    as_json: bool,
+    timeout: float,
+    at_restart: bool,
 ) -> int:
     """Run the configuration that ran before this one, or NUMBER (see `ctl status`).
 
@@ -78,7 +85,7 @@ def rollback(
     from edge_infer.ctl.client import ask
     from edge_infer.ctl.protocol import Request
 
-    answer = ask(_socket(config, sock), Request(do="rollback", number=number), timeout)
+    answer = ask(_socket(config, sock), Request(do="rollback", number=number, at_restart=at_restart), timeout)
     return _outcome(answer, as_json=as_json)
 
 
@@ -147,6 +154,9 @@ def _configuration(running: Mapping[str, Any]) -> Iterator[str]:
             f"ROLLED BACK from configuration {left['number']} at {left['at']} by {left['by']}: "
             f"{running['file']} DOES NOT RUN until it is changed and reloaded"
         )
+    if running["nextStart"] is not None:
+        later = running["nextStart"]
+        yield f"FROM THE NEXT START ON configuration {later} runs: systemctl restart edge-infer"
     if running["fileIs"] == "changed":
         yield f"{running['file']} WAS CHANGED since and is not loaded: edge-infer ctl reload"
     elif running["fileIs"] == "unreadable":

@@ -28,6 +28,8 @@ class Request(Part):
     """reload: also a file that was rolled back from."""
     number: int | None = None
     """rollback: to which configuration; None: to the one that ran before."""
+    at_restart: bool = False
+    """rollback: not now, but from the next start on."""
 
 
 class KeptConfiguration(Part):
@@ -53,6 +55,8 @@ class RunningConfiguration(Part):
     sha256: str
     loaded_at: AwareDatetime | None
     by: str | None
+    next_start: int | None
+    """Which one runs from the next start on, where somebody asked for that."""
     rolled_back: LeftConfiguration | None
     """Null: it is the operator's file, as it was when it was loaded."""
     file_is: Literal["running", "changed", "rolled back", "unreadable"]

@@ -166,6 +166,29 @@ def test_any_configuration_that_is_kept_can_be_named(rig: Rig) -> None:
     assert runs(rig) == "three"
 
 
+def test_what_needs_a_restart_comes_back_with_the_next_start(site: Path, state: Path) -> None:
+    with running(site, state):
+        pass
+    edited(site, mqtt={"host": "127.0.0.2"})
+    with running(site, state) as rig:
+        with pytest.raises(
+            EdgeInferError, match=r"restart: mqtt\.host; edge-infer ctl rollback --at-restart 1"
+        ):
+            rig.configurations.rollback(by=BY)
+        assert restarted(rig, state).mqtt.host == "127.0.0.2"
+        assert list(rig.configurations.rollback(by=BY, at_restart=True)) == []
+        assert (rig.configurations.number, rig.configurations.next_start) == (2, 1)
+        assert rig.kinds() == ["configuration_refused"], "nothing is another yet"
+        rig.reload()
+        assert restarted(rig, state).mqtt.host == "127.0.0.1", (
+            "a reload that changes nothing takes it not back"
+        )
+        rule(rig, "good")
+        rig.reload()
+        assert rig.configurations.next_start is None
+        assert restarted(rig, state).mqtt.host == "127.0.0.2", "a new configuration does"
+
+
 def test_there_is_nothing_to_go_back_to_at_first(rig: Rig) -> None:
     with pytest.raises(EdgeInferError, match="no earlier configuration"):
         rig.configurations.rollback(by=BY)
