@@ -6,13 +6,13 @@ APT := $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout
 
 X86 := $(filter x86_64,$(shell uname -m))
 
-.PHONY: demo test test-release bench bench-delivery check wheel clean
+.PHONY: demo test test-release bench bench-delivery check wheel deb wheelhouse clean
 .DELETE_ON_ERROR:
 
 demo: .venv/demo.stamp          ## the whole chain with no hardware
 	@$(BIN)/edge-infer demo
 
-test: .venv/dev.stamp .venv/debian.stamp .venv/node.stamp $(if $(X86),.venv/vivid.stamp)    ## every test
+test: .venv/dev.stamp .venv/debian.stamp .venv/node.stamp .venv/prometheus.stamp .venv/machine.stamp .venv/deb.stamp .venv/wheelhouse.stamp $(if $(X86),.venv/vivid.stamp)    ## every test
 	@$(if $(X86),,echo "this is $$(uname -m): USB cameras are tested on x86-64 only, whose kernel the tests emulate")
 	@$(BIN)/python -m pytest $(if $(X86),,--ignore tests/sources/test_vivid.py)
 
@@ -35,6 +35,12 @@ wheel: .venv/dev.stamp          ## dist/*.whl
 	@rm -rf build
 	@$(BIN)/python -m build --wheel --outdir dist . >/dev/null && ls dist
 
+deb: .venv/deb.stamp            ## dist/*.deb: all of it in one package for this kind of processor
+	@ls dist/*.deb
+
+wheelhouse: .venv/wheelhouse.stamp    ## dist/*.tar: all of it with an installer, for other distributions
+	@ls dist/*.tar
+
 clean:
 	rm -rf .venv build dist *.egg-info
 
@@ -43,6 +49,25 @@ clean:
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { $(APT) update && $(APT) install -y --no-install-recommends python3-venv; }
 	@echo "making .venv ..."
 	@$(PYTHON) -m venv .venv
+
+# What is installed on devices, in the versions that the tests run with.
+PACKED := setup.cfg pyproject.toml README.md CHANGELOG.md LICENSE \
+	$(wildcard docs/*.md deploy/*.yaml) deploy/README.md $(shell find edge_infer models systemd deploy/install -type f -not -path '*/__pycache__/*')
+
+.venv/wheels.stamp: .venv/dev.stamp $(PACKED)
+	@echo "collecting the wheels of the packages (220 MB on the first run) ..."
+	@sh deploy/install/wheels.sh $(BIN)/python .venv/wheels
+	@touch $@
+
+.venv/deb.stamp: .venv/wheels.stamp
+	@echo "making the Debian package (a minute) ..."
+	@sh deploy/install/deb.sh $(BIN)/python .venv/wheels dist
+	@touch $@
+
+.venv/wheelhouse.stamp: .venv/wheels.stamp
+	@echo "making the archive for other distributions ..."
+	@sh deploy/install/archive.sh $(BIN)/python .venv/wheels dist
+	@touch $@
 
 # A stamp is older than what it depends on: a changed setup.cfg installs again.
 .venv/demo.stamp: .venv/bin/python setup.cfg
@@ -57,8 +82,8 @@ clean:
 
 # mosquitto is the tests' broker, GStreamer's RTSP server their network camera, systemd checks the unit;
 # libaravis is both the industrial cameras' library and the tests' industrial camera; an emulated machine with Debian's
-# kernel has USB cameras, which udev names
-DEBIAN := systemd openssl strace mosquitto mosquitto-clients libaravis-0.8-0 iproute2 gir1.2-gst-rtsp-server-1.0 python3-gi gstreamer1.0-tools \
+# kernel has USB cameras, which udev names; a container with a Debian of its own runs the service under a real systemd
+DEBIAN := systemd systemd-container mmdebstrap openssl strace mosquitto mosquitto-clients libaravis-0.8-0 iproute2 gir1.2-gst-rtsp-server-1.0 python3-gi gstreamer1.0-tools \
 	$(addprefix gstreamer1.0-plugins-,base good bad ugly) \
 	$(if $(X86),qemu-system-x86 busybox-static kmod cpio v4l-utils udev)
 missing = $(filter-out $(shell dpkg-query -Wf '$${db:Status-Status}/$${Package}\n' 2>/dev/null | sed -n 's,^installed/,,p'),$(1))
@@ -68,11 +93,25 @@ install = [ -z "$(call missing,$(1))" ] || { echo "installing $(call missing,$(1
 	@$(call install,$(DEBIAN))
 	@touch $@
 
+# Prometheus judges the numbers, the alerts and the dashboard: 19 MB are downloaded and unpacked; installed it would run.
+.venv/prometheus.stamp: Makefile .venv/bin/python
+	@echo "fetching Prometheus (19 MB) ..."
+	@apt-cache show prometheus >/dev/null 2>&1 || $(APT) update
+	@rm -rf .venv/prometheus && mkdir .venv/prometheus
+	@cd .venv/prometheus && apt-get -qq download prometheus && dpkg-deb --fsys-tarfile prometheus_*.deb | tar -x ./usr/bin && rm prometheus_*.deb
+	@touch $@
+
 # The kernel of the emulated machine: 70 MB are downloaded and unpacked, nothing of it is installed.
 .venv/vivid.stamp: tests/support/vivid/init tests/support/vivid/build.sh .venv/debian.stamp
 	@echo "fetching the kernel of the emulated machine (70 MB) ..."
 	@apt-cache show linux-image-amd64 >/dev/null 2>&1 || $(APT) update
 	@sh tests/support/vivid/build.sh .venv/vivid
+	@touch $@
+
+# The machine with a real systemd: a Debian 12 of 330 MB, in which the tests install and run the service. Needs root.
+.venv/machine.stamp: tests/support/systemd/build.sh | .venv/debian.stamp
+	@echo "making the machine that the service is tested in (60 MB) ..."
+	@$(SUDO) sh tests/support/systemd/build.sh .venv/machine
 	@touch $@
 
 # Foreign judges of documents and messages: AsyncAPI's parser, ajv, MQTT.js. Debian's npm would be 394 packages and is too

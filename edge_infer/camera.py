@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Protocol
 
 from edge_infer import clock
@@ -16,6 +17,7 @@ from edge_infer.errors import SourceBusyError, SourceError, SourceStalledError
 from edge_infer.frame import Frame
 from edge_infer.imagehealth.frozen import Stillness
 from edge_infer.messages.camera import CameraMessage, CameraState
+from edge_infer.progress import Loop
 from edge_infer.settings import Secrets
 from edge_infer.sources import OnDemand, Source, SourceSettings
 
@@ -30,6 +32,14 @@ READ_S = 0.5
 """How often a waiting reader looks whether it should stop."""
 STALL_S = 1.0
 """Beyond ``max_age_s``: a camera of one frame a second is slow, not stalled."""
+HANG_S = 10.0
+"""A read that breaks its promise for so long is told, and its stations are UNDEFINED."""
+PATIENCE_S = 50.0
+"""After that it is a reason to start the service again, where no other camera comes on."""
+OPENING_S = 120.0
+"""Each source has time-outs of its own, of a minute at most each; this is the limit behind them."""
+AFTER_S = 10.0
+"""How long a camera whose settings changed waits for itself with the old ones."""
 TELL_S = 5.0
 """How often the numbers of a camera that does not change are told."""
 
@@ -61,7 +71,10 @@ class Camera:
         secrets: Secrets,
         viewers: Sequence[Viewer],
         watcher: Watcher,
+        *,
+        after: Camera | None = None,
     ) -> None:
+        """``after``: was asked to stop and takes its device with it; this one waits for that."""
         self.name = name
         self.settings = settings
         self.state: State = "opening"
@@ -72,8 +85,10 @@ class Camera:
         """A recording is over, well or not."""
         self.failure: Exception | None = None
         """A bug that ended its thread."""
+        self.loop = Loop(f"camera {name}", limit_s=HANG_S, patience_s=PATIENCE_S, group="cameras")
         self._secrets = secrets
         self._viewers = tuple(viewers)
+        self._after = after
         self._watcher = watcher
         self._told: CameraMessage | None = None
         self._told_s = -TELL_S
@@ -83,9 +98,28 @@ class Camera:
         self._stillness = Stillness(settings.frozen_s)
         self._thread = threading.Thread(target=self._run, name=f"camera-{name}", daemon=True)
 
+    @property
+    def told(self) -> CameraMessage | None:
+        """Its numbers as they were published last, some seconds ago at most; None before the first time."""
+        return self._told
+
     def start(self) -> None:
         """Open and read in its own thread."""
         self._thread.start()
+
+    @property
+    def text(self) -> str:
+        """Why it is as it is, in words."""
+        return self._text
+
+    @property
+    def since(self) -> datetime:
+        """Wall clock, UTC: since when it is as it is."""
+        return self._since
+
+    def show_to(self, viewers: Sequence[Viewer]) -> None:
+        """From the next frame on to these only."""
+        self._viewers = tuple(viewers)
 
     def fire(self, at_s: float) -> None:
         """Have a picture taken at that monotonic time, by a camera that takes none unless it is asked."""
@@ -105,17 +139,29 @@ class Camera:
 
     def _run(self) -> None:
         try:
+            self._wait_for_the_one_before()
             self._keep_open()
         except Exception as error:
             # the service looks at it, ends and is started again
             log.exception("camera %s: a bug ended its thread", self.name)
             self.failure = error
+        finally:
+            self.loop.rest()
+
+    def _wait_for_the_one_before(self) -> None:
+        """A driver that does not come back shall not hold us up for ever: the device will say `busy`."""
+        end_s = time.monotonic() + AFTER_S
+        while self._after is not None and not self._stopping.is_set() and time.monotonic() < end_s:
+            if self._after.join(READ_S):
+                break
+        self._after = None
 
     def _keep_open(self) -> None:
         wait_s, opened_s, short = FIRST_WAIT_S, 0.0, 0
         while not self._stopping.is_set():
             try:
                 self._tell()
+                self.loop.passed(OPENING_S)
                 self._source = self.settings.open(self.name, self._secrets)
                 self._meter.opened(self._source)
                 opened_s = time.monotonic()
@@ -140,11 +186,14 @@ class Camera:
                     return
                 self._change("busy" if isinstance(error, SourceBusyError) else "lost", str(error))
             finally:
+                self.loop.passed()
                 if self._source is not None:
                     self._source.close()
                     self._source = None
             # jitter: cameras that were lost together must not come back in step
-            self._stopping.wait(wait_s * random.uniform(0.8, 1.2))  # noqa: S311 - no secret
+            pause_s = wait_s * random.uniform(0.8, 1.2)  # noqa: S311 - no secret
+            self.loop.passed(pause_s)
+            self._stopping.wait(pause_s)
             wait_s = min(wait_s * 2, LONGEST_WAIT_S)
 
     def _read_all(self, source: Source) -> bool:
@@ -153,6 +202,7 @@ class Camera:
         if self.settings.waits:
             self._change("connected", "it waits for parts")
         while not self._stopping.is_set():
+            self.loop.passed()
             try:
                 frame = source.read(READ_S)
             except SourceStalledError:
@@ -173,9 +223,13 @@ class Camera:
                 frame = replace(frame, frozen=frozen)
                 self._change("frozen", frozen)
             self._tell()
-            if frame.settled is not None and len(self._viewers) > 1:
-                frame = replace(frame, settled=_Together(frame.settled, len(self._viewers)))
-            for viewer in self._viewers:
+            viewers = self._viewers
+            if frame.settled is not None and len(viewers) > 1:
+                frame = replace(frame, settled=_Together(frame.settled, len(viewers)))
+            if self.settings.recorded:
+                # it waits for the network, which has limits of its own
+                self.loop.rest()
+            for viewer in viewers:
                 self._show(viewer, frame)
         return False
 
@@ -191,7 +245,13 @@ class Camera:
         if state == self.state:
             return
         self.state, self._since = state, clock.now()
+        if state in ("ended", "failed"):
+            # until what was read is answered
+            self.loop.rest()
         level = logging.INFO if state in ("connected", "ended") else logging.WARNING
+        if self._stopping.is_set():
+            # one of the same name may run already
+            return
         log.log(level, "camera %s: %s: %s", self.name, state, text)
         self._watcher.camera_changed(self.name, state, text)
         self._tell(changed=True)
@@ -199,7 +259,7 @@ class Camera:
     def _tell(self, *, changed: bool = False) -> None:
         """The retained state; not a message a frame."""
         now_s = time.monotonic()
-        if not changed and now_s < self._told_s + TELL_S:
+        if self._stopping.is_set() or (not changed and now_s < self._told_s + TELL_S):
             return
         self._told_s = now_s
         message = self._meter.message(self.name, self.state, self._text, self._since, now_s)

@@ -22,7 +22,9 @@ COMMANDS = {
     "bench": "edge_infer.commands.bench:bench",
     "check": "edge_infer.commands.check:check",
     "commission": "edge_infer.commands.commission:commission",
+    "ctl": "edge_infer.commands.ctl:ctl",
     "demo": "edge_infer.commands.demo:demo",
+    "doctor": "edge_infer.commands.doctor:doctor",
     "grab": "edge_infer.commands.grab:grab",
     "infer": "edge_infer.commands.infer:infer",
     "model": "edge_infer.commands.model:model",
@@ -100,7 +102,11 @@ def _report_bug(error: Exception) -> int:
     text = "".join(traceback.format_exception(error))
     report = f"edge-infer {__version__}\npython {sys.version}\n\n{text}"
     try:
-        with tempfile.NamedTemporaryFile("w", prefix="edge-infer-", suffix=".txt", delete=False) as file:
+        # under systemd a report in /tmp would end with the process
+        folder = os.environ.get("LOGS_DIRECTORY", "").partition(":")[0] or None
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="edge-infer-", suffix=".txt", dir=folder, delete=False
+        ) as file:
             file.write(report)
         where = f"the report is in {Path(file.name)}"
     except OSError as failure:

@@ -19,6 +19,7 @@ from edge_infer.frame import Frame, PartTrigger
 from edge_infer.messages.kinds import ShiftEnded
 from edge_infer.mqtt.publisher import Publisher
 from edge_infer.outbox import Outbox, Shifts, Tally
+from edge_infer.progress import Loop
 from edge_infer.remote.recent import Recent
 from edge_infer.result import Decision, Result
 from edge_infer.station import StationSettings
@@ -46,6 +47,16 @@ class Delivery:
         self._evidence = Evidence(
             settings, folder, record=self._record, alarm=self._publisher.event, publish=self._picture
         )
+
+    @property
+    def evidence(self) -> Evidence | None:
+        """The stored pictures; None where none is kept."""
+        return self._evidence
+
+    def change_pictures(self, settings: EvidenceSettings) -> None:
+        """Where pictures are kept: by these settings from now on."""
+        if self._evidence is not None:
+            self._evidence.configure(settings)
 
     def publish(
         self, result: Result, frame: Frame | None, findings: Findings | None, settings: StationSettings
@@ -83,6 +94,11 @@ class Delivery:
     def reference_unused(self, station: str, why: str) -> None:
         """An event for whoever commissioned the station."""
         self._publisher.event("reference_unused", {"why": why}, station)
+
+    @property
+    def loops(self) -> tuple[Loop, ...]:
+        """The check-points of its threads."""
+        return self._evidence.loops if self._evidence is not None else ()
 
     def close(self, timeout_s: float) -> None:
         """All results are in the outbox's hands; what the disk takes in that time is stored."""

@@ -9,8 +9,16 @@ from collections.abc import Callable
 from typing import Protocol
 
 from edge_infer.network import Network
+from edge_infer.progress import Loop
 
 log = logging.getLogger(__name__)
+
+REQUEST_S = 10.0
+"""One inspection, all its tiles included, takes less, else it is told."""
+PATIENCE_S = 20.0
+"""After that a runtime that does not come back is a reason to start the service again."""
+WAIT_S = 1.0
+"""How often a thread that waits for work looks whether it should stop."""
 
 Work = Callable[[Network], None]
 """One inspection from preprocessing to its result; raises nothing that is expected."""
@@ -41,10 +49,21 @@ class Engine:
         self._triggered_turn = self._newest_turn = 0
         self._wake = threading.Condition()
         self._stopping = False
-        self._threads = [
-            threading.Thread(target=self._work, name=f"engine-{name}-{i}", daemon=True)
+        self._in_hand: set[int] = set()
+        """Threads that work."""
+        self.loops = [
+            Loop(f"model {name} (request {i})", limit_s=REQUEST_S, patience_s=PATIENCE_S)
             for i in range(max(1, network.requests))
         ]
+        self._threads = [
+            threading.Thread(target=self._work, args=(loop,), name=f"engine-{name}-{i}", daemon=True)
+            for i, loop in enumerate(self.loops)
+        ]
+
+    @property
+    def in_use(self) -> int:
+        """How many inspections are in hand just now."""
+        return len(self._in_hand)
 
     def add(self, feed: Feed) -> None:
         """Ask it for work from now on; one that is known already is asked once."""
@@ -77,22 +96,28 @@ class Engine:
         self.network.close()
         return True
 
-    def _work(self) -> None:
+    def _work(self, loop: Loop) -> None:
         try:
-            while (work := self._next()) is not None:
+            while (work := self._next(loop)) is not None:
+                loop.passed()
                 work(self.network)
         except Exception as error:
             # the service looks at it, ends and is started again
             log.exception("engine: a bug ended one of its threads")
             self.failure = error
+        finally:
+            loop.rest()
 
-    def _next(self) -> Work | None:
+    def _next(self, loop: Loop) -> Work | None:
         with self._wake:
+            self._in_hand.discard(threading.get_ident())
             while not self._stopping:
+                loop.passed(WAIT_S)
                 work = self._take_triggered() or self._take_newest()
                 if work is not None:
+                    self._in_hand.add(threading.get_ident())
                     return work
-                self._wake.wait(1.0)
+                self._wake.wait(WAIT_S)
             return None
 
     def _take_triggered(self) -> Work | None:

@@ -50,6 +50,12 @@ class ConfigError(EdgeInferError):
         self.mistakes = tuple(mistakes)
 
 
+class UnfitMachineError(EdgeInferError):
+    """A machine on which the runtimes cannot run; starting again would not mend it."""
+
+    exit_code = 78
+
+
 class ModelError(EdgeInferError):
     """A network file that cannot be used or does not fit its card."""
 

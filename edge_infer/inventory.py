@@ -11,7 +11,14 @@ from pathlib import Path
 
 from edge_infer import __version__
 from edge_infer.config.site import Site
-from edge_infer.messages.info import CameraInfo, Hardware, InfoMessage, StationInfo, Versions
+from edge_infer.messages.info import (
+    CameraInfo,
+    Hardware,
+    InfoMessage,
+    LeftConfiguration,
+    StationInfo,
+    Versions,
+)
 from edge_infer.messages.schemas import title
 from edge_infer.messages.topics import TOPICS
 from edge_infer.result import Identifier, Part
@@ -31,14 +38,28 @@ PACKAGES = (
 """What judges and delivers; those that are not installed are left out."""
 
 
-def info(site: Site, stations: Iterable[Station], *, boot_id: str, since: datetime) -> InfoMessage:
+def info(
+    site: Site,
+    stations: Iterable[Station],
+    *,
+    boot_id: str,
+    since: datetime,
+    number: int | None = None,
+    rolled_back: LeftConfiguration | None = None,
+) -> InfoMessage:
     """Names and types only: addresses may hold a password."""
     return InfoMessage(
         boot_id=boot_id,
         since=since,
         versions=versions(),
         hardware=hardware(),
-        configuration=Identifier(id=site.path.name, hash=site.sha256, hash_algorithm="sha256"),
+        configuration=Identifier(
+            id=site.path.name,
+            version=str(number) if number is not None else None,
+            hash=site.sha256,
+            hash_algorithm="sha256",
+        ),
+        rolled_back=rolled_back,
         cameras=tuple(
             CameraInfo(camera=name, recorded=camera.recorded, **camera.model_dump(include={"type"}))
             for name, camera in site.cameras.items()

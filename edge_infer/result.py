@@ -173,6 +173,8 @@ class ModelIdentity(Part):
     version: str | None = None
     sha256: str
     """Of the network file and, behind it, of the files that hold its weights, by name."""
+    card_sha256: str | None = None
+    """Of its model.yaml; null where the network was named without one."""
 
 
 class Origin(Part):

@@ -13,25 +13,32 @@ import cv2
 
 from edge_infer import __version__, clock
 from edge_infer.backends.blobs import Blobs
-from edge_infer.camera import Camera, State
-from edge_infer.changeover import Changeover
+from edge_infer.camera import State
+from edge_infer.changeover import Changeover, Configurations, Floor
+from edge_infer.changeover.control import Levers
+from edge_infer.changeover.desk import Desk
 from edge_infer.config.site import Site
+from edge_infer.ctl.protocol import SOCKET
+from edge_infer.ctl.server import Server
 from edge_infer.delivery import Delivery
+from edge_infer.engine import Engine
 from edge_infer.engines import Engines
 from edge_infer.errors import EdgeInferError
-from edge_infer.frame import PartTrigger
+from edge_infer.exposition import Exposition, Parts
 from edge_infer.inventory import info
 from edge_infer.messages.camera import CameraMessage
 from edge_infer.mqtt.publisher import Publisher
 from edge_infer.outbox import Outbox, Shifts
+from edge_infer.progress import Loop
 from edge_infer.remote.commands import Commands
+from edge_infer.remote.control import Control
 from edge_infer.remote.reach import Reach
 from edge_infer.remote.recent import Recent
 from edge_infer.sdnotify import Notifier
 from edge_infer.settings import Secrets
-from edge_infer.station.inspection import Unusable
+from edge_infer.station.setup import Setup
 from edge_infer.station.station import Station
-from edge_infer.triggers import Listener, PartTriggerSettings
+from edge_infer.supervision import Supervision
 from edge_infer.vitals import Vitals
 
 log = logging.getLogger(__name__)
@@ -42,6 +49,8 @@ STOP_S = 4.5
 """A stop must be over within 5 s, whatever hangs."""
 OPENER_S, ENGINES_S, EVIDENCE_S, COMMIT_S, PUBLISHER_S, BARRIER_S = 0.5, 1.0, 0.4, 1.2, 1.0, 0.25
 """What each step may take of it."""
+CHANGE_S = 0.3
+"""For a change of the configuration that is just made; one that is prepared is dropped."""
 DELIVER_S = 30.0
 """After the end of a recording: how long a connected broker may take for what waits."""
 
@@ -50,14 +59,21 @@ class Service:
     """Runs one site until asked to stop, or until every camera's recording has ended."""
 
     def __init__(
-        self, site: Site, *, state_dir: Path, cache_dir: Path, secrets: Secrets, notifier: Notifier
+        self,
+        site: Site,
+        *,
+        state_dir: Path,
+        cache_dir: Path,
+        secrets: Secrets,
+        notifier: Notifier,
+        runtime_dir: Path | None = None,
     ) -> None:
+        """``runtime_dir``: for what lives only as long as the service; default the state folder."""
         self._site = site
         self._secrets = secrets
-        self._notifier = notifier
         # a plain flag: a signal handler may come while this thread holds an event's lock
         self._stopping = False
-        self._ready = False
+        self._opened = False
         self.left_behind: list[str] = []
         """What did not come back at the stop; its threads may still be in a library's code."""
         self._outbox = Outbox.open(state_dir, site.outbox)
@@ -76,18 +92,39 @@ class Service:
         self._delivery.follow_shifts(Shifts(site.shifts), site.stations)
         self._engines = Engines(Blobs(cache_dir / "networks"))
         self._changeover: Changeover | None = None
+        self._configurations: Configurations | None = None
         self._state_dir = state_dir
-        self._stations: dict[str, Station] = {}
-        self._cameras: dict[str, Camera] = {}
-        self._barriers: dict[str, Listener] = {}
-        """Light barriers on inputs of this machine, by station."""
+        self._floor = Floor(
+            delivery=self._delivery,
+            outbox=self._outbox,
+            publisher=self._publisher,
+            recent=self._recent,
+            secrets=secrets,
+            watcher=self,
+        )
+        # they change while it runs
+        self._stations, self._cameras = self._floor.stations, self._floor.cameras
         if site.evidence is not None:
             self._delivery.keep_pictures(site.evidence, state_dir / "evidence")
         self._opener: threading.Thread | None = None
         self._reloader: threading.Thread | None = None
         self._reload_asked = False
         self._since = clock.now()
+        self._desk = Desk(self._floor, self._engines, since=self._since, stopping=lambda: self._stopping)
+        self._ctl = Server((runtime_dir or state_dir) / SOCKET, self._desk.answer)
         self._started_s = time.monotonic()
+        exposed = Parts(
+            site=lambda: self._changeover.site if self._changeover is not None else site,
+            stations=self._stations,
+            cameras=self._cameras,
+            engines=self._engines,
+            outbox=self._outbox,
+            publisher=self._publisher,
+            delivery=self._delivery,
+            state_dir=state_dir,
+            loops=self._loops,
+        )
+        self._exposition = Exposition(site.metrics, exposed) if site.metrics is not None else None
         self._vitals = Vitals(
             self._publisher,
             self._outbox,
@@ -96,6 +133,9 @@ class Service:
             tls=site.mqtt.tls,
             state_dir=state_dir,
             boot_id=clock.boot_id(),
+        )
+        self._supervision = Supervision(
+            notifier, self._publisher, stations=self._stations, cameras=self._cameras, loops=self._loops
         )
 
     def reload(self) -> None:
@@ -113,13 +153,16 @@ class Service:
         self._publisher.start()
         try:
             self._vitals.start()
+            self._ctl.start()
+            if self._exposition is not None:
+                self._exposition.start()
             self._open_watched()
             self._watch()
         finally:
-            self._notifier.send(STOPPING="1", STATUS="stopping")
+            self._supervision.stopping()
             self._close()
         failed = any(camera.state == "failed" for camera in self._cameras.values())
-        return not failed and (not self._ready or not self._engines.failed)
+        return not failed and (not self._opened or not self._engines.failed)
 
     # -- open
 
@@ -137,69 +180,65 @@ class Service:
         self._opener.start()
         while self._opener.is_alive() and not self._stopping:
             self._opener.join(TICK_S)
+            self._supervision.look()
         if failure:
             raise failure[0]
 
     def _open(self) -> None:
-        if not self._engines.open(self._site, self._notifier, self._publisher.event, lambda: self._stopping):
+        said = self._supervision
+        if not self._engines.open(self._site, said.loading, self._publisher.event, lambda: self._stopping):
             return
-        changeover = Changeover(
-            self._site, self._engines, self._state_dir, self._changed, boot_id=clock.boot_id()
+        said.loaded()
+        configurations = Configurations(
+            self._site,
+            self._state_dir,
+            self._engines,
+            self._changed,
+            secrets=self._secrets,
+            stopping=lambda: self._stopping,
         )
+        changeover = Changeover(
+            self._site,
+            self._engines,
+            self._state_dir,
+            self._changed,
+            boot_id=clock.boot_id(),
+            floor=self,
+            number=configurations.number,
+        )
+        configurations.run(changeover)
         self._changeover = changeover
-        for name in self._site.stations:
-            self._open_station(name, changeover)
-        for name, settings in self._site.cameras.items():
-            viewers = [one for one in self._stations.values() if one.camera == name]
-            if not viewers:
-                log.warning("camera %s: no station uses it; it is not opened", name)
-                continue
-            camera = self._cameras[name] = Camera(name, settings, self._secrets, viewers, self)
-            for station in viewers:
-                station.fire = camera.fire
+        self._floor.open(self._site, {name: changeover.setup(name) for name in self._site.stations})
         if self._stopping:
             return
-        self._listen(changeover)
+        for gone in self._outbox.stations - set(self._site.stations):
+            # removed while nothing ran: the broker must not keep what they said
+            self._publisher.forget(gone)
+        self._listen(Levers(changeover, configurations))
         self._engines.start()
-        for camera in self._cameras.values():
-            camera.start()
-        for name, station in self._stations.items():
-            self._hear_parts(name, station)
-        changeover.loaded()
+        self._floor.start()
+        self._configurations = configurations
+        configurations.loaded()
+        self._desk.open(changeover, configurations)
 
     def _changed(self, kind: str, data: Mapping[str, Any], station: str | None = None) -> None:
         """What stations run is another one now, or may be."""
         self._publisher.event(kind, data, station)
         if self._changeover is not None:
-            stations = list(self._stations.values())
             self._publisher.info(
-                info(self._changeover.site, stations, boot_id=clock.boot_id(), since=self._since)
+                info(
+                    self._changeover.site,
+                    list(self._stations.values()),
+                    boot_id=clock.boot_id(),
+                    since=self._since,
+                    number=self._changeover.number,
+                    rolled_back=self._configurations.left if self._configurations is not None else None,
+                )
             )
 
-    def _open_station(self, name: str, changeover: Changeover) -> None:
-        settings = self._site.stations[name]
-        camera = self._site.cameras[settings.camera]
-        station = Station(
-            changeover.setup(name), self._delivery, recorded=camera.recorded, max_age_s=camera.max_age_s
-        )
-        self._stations[name] = station
-        for job in self._outbox.open_triggers(name):
-            station.restarted(
-                PartTrigger(time.monotonic(), job.received_at, part_id=job.part_id, job_id=job.job_id)
-            )
-        station.start()
-        changeover.run(station)
-
-    def _hear_parts(self, name: str, station: Station) -> None:
-        trigger = station.settings.trigger
-        if isinstance(trigger, PartTriggerSettings):
-            barrier = trigger.listen(name, _Barrier(station, self._publisher))
-            if barrier is not None:
-                self._barriers[name] = barrier
-
-    def _listen(self, changeover: Changeover) -> None:
+    def _listen(self, control: Control) -> None:
         reach = Reach(
-            control=changeover,
+            control=control,
             stations=self._stations,
             cameras=self._cameras,
             outbox=self._outbox,
@@ -215,46 +254,57 @@ class Service:
         self._commands = Commands(reach, self._state_dir)
         self._commands.listen(self._site.commands)
 
+    # -- as the changeover's floor
+
+    @property
+    def stations(self) -> Mapping[str, Station]:
+        """By name."""
+        return self._stations
+
+    def change(self, before: Site, after: Site, setups: Mapping[str, Setup]) -> None:
+        """Another configuration runs from the next inspections on."""
+        if before.outbox != after.outbox:
+            self._outbox.configure(after.outbox)
+        if before.evidence != after.evidence and after.evidence is not None:
+            self._delivery.change_pictures(after.evidence)
+        self._recent.keep_scenes("snapshot" in after.commands.allow)
+        self._floor.change(before, after, setups)
+        if self._commands is not None:
+            self._commands.listen(after.commands)
+
+    def uses(self, engine: Engine) -> bool:
+        """Whether a station still has something for it."""
+        return self._floor.uses(engine)
+
     # -- run
 
     def camera_changed(self, camera: str, state: State, text: str) -> None:
         """Called by a camera's own thread."""
         self._publisher.event("camera", {"camera": camera, "state": state, "text": text})
-        self._notifier.send(STATUS=self._status())
-        stations = [one for one in self._stations.values() if one.camera == camera]
-        for station in stations:
-            if state in ("connected", "frozen"):
-                # each frame of a frozen camera says so itself
-                station.recovered()
-            elif state in ("lost", "busy"):
-                station.trouble(Unusable("camera_lost", text))
-            elif state == "stalled":
-                station.trouble(Unusable("stale", text))
-            elif state in ("ended", "failed"):
-                station.end_recording(broken_off=text if state == "failed" else None)
+        for station in list(self._stations.values()):
+            if station.camera == camera:
+                self._floor.tell(station, state, text)
 
     def camera_counted(self, message: CameraMessage) -> None:
         """Called by a camera's own thread."""
         self._publisher.camera(message)
 
     def _watch(self) -> None:
-        """Keep deadlines, feed systemd's watchdog while every thread lives, end with the recordings."""
-        next_ping_s = 0.0
+        """Keep deadlines, tell systemd how it goes, end with the recordings."""
         deliver_until_s: float | None = None
         if not self._stopping:
-            self._ready = True
-            self._notifier.send(READY="1", STATUS=self._status())
+            self._opened = True
+            self._supervision.opened()
         while not self._stopping:
             time.sleep(TICK_S)
             self._check_health()
             self._reload_if_asked()
-            for station in self._stations.values():
+            for station in list(self._stations.values()):
                 station.check_deadlines()
+            self._supervision.look()
             now_s = time.monotonic()
-            if self._notifier.watchdog_s and now_s >= next_ping_s:
-                self._notifier.send(WATCHDOG="1")
-                next_ping_s = now_s + self._notifier.watchdog_s
-            if not all(one.settings.recorded and one.ended.is_set() for one in self._cameras.values()):
+            if not all(one.settings.recorded and one.ended.is_set() for one in list(self._cameras.values())):
+                deliver_until_s = None
                 continue
             if deliver_until_s is None:
                 self._outbox.flush(COMMIT_S)
@@ -264,20 +314,23 @@ class Service:
 
     def _reload_if_asked(self) -> None:
         """In a thread of its own: it reads files, and deadlines do not wait for a disk."""
-        changeover = self._changeover
+        configurations = self._configurations
         busy = self._reloader is not None and self._reloader.is_alive()
-        if not self._reload_asked or busy or changeover is None:
+        if not self._reload_asked or busy or configurations is None:
             return
         self._reload_asked = False
 
         def load() -> None:
+            self._supervision.reloading()
             try:
-                changeover.reload(by="SIGHUP")
+                configurations.reload(by="SIGHUP")
             except EdgeInferError:
                 pass  # told in the log and as an event
             except Exception:
                 # what runs goes on: a configuration that was not applied changes nothing
                 log.exception("a bug while the configuration was read again")
+            finally:
+                self._supervision.reloaded()
 
         self._reloader = threading.Thread(target=load, name="reload", daemon=True)
         self._reloader.start()
@@ -286,8 +339,9 @@ class Service:
         """A thread that a bug ended is the service's end: systemd starts it again, nothing is lost."""
         failures = [
             *self._engines.bugs,
-            *(camera.failure for camera in self._cameras.values()),
-            *(barrier.failure for barrier in self._barriers.values()),
+            *(camera.failure for camera in list(self._cameras.values())),
+            *(barrier.failure for barrier in list(self._floor.barriers.values())),
+            self._changeover.failure if self._changeover is not None else None,
             self._outbox.failure,
             self._publisher.failure,
         ]
@@ -295,27 +349,42 @@ class Service:
             if failure is not None:
                 raise failure
 
-    def _status(self) -> str:
-        states = ", ".join(f"{name} {camera.state}" for name, camera in self._cameras.items())
-        trouble = f"; {self._engines.failed} model(s) failed" if self._engines.failed else ""
-        return f"{len(self._stations)} station(s); cameras: {states or 'none'}{trouble}"
+    def _loops(self) -> list[Loop]:
+        """All that must come on; others at another time."""
+        return [
+            *self._engines.loops,
+            *(camera.loop for camera in list(self._cameras.values())),
+            *(barrier.loop for barrier in list(self._floor.barriers.values())),
+            self._outbox.loop,
+            *self._publisher.loops,
+            *self._delivery.loops,
+            self._vitals.loop,
+        ]
 
     # -- stop
+
+    def _end_changes(self) -> None:
+        self._ctl.stop()
+        if self._changeover is not None and not self._changeover.close(CHANGE_S):
+            self.left_behind.append("a change of the configuration")
 
     def _close(self) -> None:
         """Front to back with time limits: what is in hand is committed whatever hangs."""
         end_s = time.monotonic() + STOP_S
+        self._end_changes()
         self._vitals.stop()
+        if self._exposition is not None:
+            self._exposition.stop()
         if self._opener is not None:
             # it looks at the flag between two models
             self._opener.join(OPENER_S)
         if self._commands is not None and not self._commands.close():
             self.left_behind.append("a command")
-        cameras = list(self._cameras.values())
+        cameras = [*self._cameras.values(), *self._floor.leaving]
         for camera in cameras:
             camera.stop()
         self.left_behind += [
-            f"line of {name}" for name, one in self._barriers.items() if not one.stop(BARRIER_S)
+            f"line of {name}" for name, one in self._floor.barriers.items() if not one.stop(BARRIER_S)
         ]
         self.left_behind += [f"model {name}" for name in self._engines.stop(ENGINES_S)]
         stations = list(self._stations.items())
@@ -338,16 +407,3 @@ class Service:
         self._outbox.close(max(0.3, end_s - time.monotonic()))
         if self.left_behind:
             log.error("did not come back in time and left behind: %s", ", ".join(self.left_behind))
-
-
-class _Barrier:
-    """A station as its light barrier sees it."""
-
-    def __init__(self, station: Station, publisher: Publisher) -> None:
-        self._station = station
-        self._publisher = publisher
-        self.accept = station.accept
-
-    def trigger_changed(self, state: str, text: str) -> None:
-        """Told as an event: the station's parts cannot be heard meanwhile."""
-        self._publisher.event("trigger", {"state": state, "text": text}, self._station.name)

@@ -24,16 +24,21 @@ from edge_infer.messages.stats import (
     Temperature,
     Trouble,
 )
+from edge_infer.metrics.sensors import thermal_zones
 from edge_infer.mqtt import certificates
 from edge_infer.mqtt.certificates import Certificate
 from edge_infer.mqtt.publisher import Publisher
 from edge_infer.mqtt.settings import Tls
 from edge_infer.outbox import Outbox
+from edge_infer.progress import NEVER, Loop
+from edge_infer.result import Clock
 from edge_infer.station.station import Station
 
 log = logging.getLogger(__name__)
 
 EVERY_S = 30.0
+HANG_S = 30.0
+"""A disk or sensor that does not answer for so long is told."""
 AGAIN = timedelta(days=1)
 """So often a certificate is warned of."""
 
@@ -64,6 +69,7 @@ class Vitals:
         self._every_s = every_s
         self._started_s = self._window_s = time.monotonic()
         self._warned: dict[tuple[str, str], datetime] = {}
+        self.loop = Loop("numbers for stats", limit_s=HANG_S, patience_s=NEVER)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="stats", daemon=True)
 
@@ -77,16 +83,20 @@ class Vitals:
 
     def _run(self) -> None:
         while True:
+            self.loop.passed()
             try:
                 self._publisher.report(self.message(), valid_s=self._every_s)
             except Exception:
                 # numbers are never worth the inspection
                 log.exception("the numbers for stats cannot be read")
+            self.loop.passed(self._every_s)
             if self._stopping.wait(self._every_s):
+                self.loop.rest()
                 return
 
     def message(self) -> StatsMessage:
         """As of now; a new window begins."""
+        clock.ask_others()
         now, now_s = clock.now(), time.monotonic()
         window_s, self._window_s = now_s - self._window_s, now_s
         return StatsMessage(
@@ -94,6 +104,7 @@ class Vitals:
             boot_id=self._boot_id,
             uptime_s=round(now_s - self._started_s, 1),
             window_s=round(window_s, 1),
+            clock=Clock(synced=clock.synced()),
             stations=tuple(_station(name, one) for name, one in list(self._stations.items())),
             cameras=tuple(
                 CameraStats(camera=name, state=one.state) for name, one in list(self._cameras.items())
@@ -128,11 +139,8 @@ class Vitals:
     def _check_certificates(self, now: datetime) -> Iterator[CertificateStats]:
         if self._tls is None:
             return
-        found = list(certificates.of_files(self._tls))
         shown = self._publisher.stats.broker_certificate
-        if shown is not None and (broker := certificates.of_broker(shown)) is not None:
-            found.append(broker)
-        for one in found:
+        for one in certificates.of_connection(self._tls, shown):
             self._warn(one, now)
             yield CertificateStats(
                 whose=one.whose,
@@ -169,14 +177,8 @@ def disk(folder: Path) -> Disk | None:
 
 def temperatures(sys: Path) -> Iterator[Temperature]:
     """Every thermal zone that answers."""
-    for zone in sorted(sys.glob("class/thermal/thermal_zone*")):
-        try:
-            milli = int((zone / "temp").read_text())
-            sensor = (zone / "type").read_text().strip()
-        except (OSError, ValueError):
-            # a zone that is switched off does not answer
-            continue
-        yield Temperature(sensor=sensor, celsius=milli / 1000)
+    for one in thermal_zones(sys):
+        yield Temperature(sensor=one.name, celsius=one.celsius)
 
 
 def process() -> ProcessNumbers:

@@ -9,8 +9,9 @@ import pytest
 from tests.support.filesystems import small_disk
 from tests.support.mosquitto import mosquitto
 from tests.support.runs import run, subscribe
+from tests.support.scraped import scraped
 
-__all__ = ["mosquitto", "run", "small_disk", "subscribe"]
+__all__ = ["mosquitto", "run", "scraped", "small_disk", "subscribe"]
 
 
 @pytest.fixture(scope="session")

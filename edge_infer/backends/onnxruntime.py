@@ -115,7 +115,7 @@ def open_session(card: ModelCard, device: str, threads: int, *, spinning: bool =
             f"ONNX Runtime cannot be loaded: {error}", hint="pip install onnxruntime"
         ) from error
 
-    provider = _provider(onnxruntime, device)
+    provider = provider_of(onnxruntime, device)
     try:
         session = _session(onnxruntime, card, provider, threads, spinning=spinning)
     except failures() as error:
@@ -161,7 +161,8 @@ def _session(onnxruntime: ModuleType, card: ModelCard, provider: str, threads: i
         return free
 
 
-def _provider(onnxruntime: ModuleType, device: str) -> str:
+def provider_of(onnxruntime: ModuleType, device: str) -> str:
+    """Its own name for a device; BackendError where it was not built for it."""
     there = [name for name in onnxruntime.get_available_providers() if not name.startswith(_NOT_A_DEVICE)]
     for provider in there:
         if provider.removesuffix(_PROVIDER).lower() == device.lower():

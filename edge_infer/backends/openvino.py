@@ -69,7 +69,7 @@ class OpenVinoBackend(Pool["_Request"]):
 
     def __init__(self, card: ModelCard, settings: OpenVino, device: str, blobs: Blobs | None) -> None:
         core = _core()
-        _refuse_absent(core, device)
+        refuse_absent(core, device)
         self.profile: Profile = settings.profile or "latency"
         compiled = _compiled(core, card, settings, device.upper(), blobs)
         self.inputs: tuple[TensorSpec, ...] = tuple(
@@ -144,7 +144,7 @@ def compile_as_stored(card: ModelCard, settings: OpenVino) -> openvino.CompiledM
     ModelError where the file cannot be used, BackendError where OpenVINO or the device is not there.
     """
     core = _core()
-    _refuse_absent(core, settings.device)
+    refuse_absent(core, settings.device)
     network = read(core, card, settings.batch)
     return _compile(core, card, network, settings.device.upper(), _hints(settings, settings.device))
 
@@ -297,7 +297,7 @@ def _precision(compiled: openvino.CompiledModel) -> str:
     return ",".join(sorted({str(one.get_type_name()) for one in types})) or "unknown"
 
 
-def _refuse_absent(core: openvino.Core, device: str) -> None:
+def refuse_absent(core: openvino.Core, device: str) -> None:
     """BackendError where a device that is named is not there: AUTO:NPU,CPU would silently run on the CPU."""
     kind, _, named = device.upper().partition(":")
     names = [device.upper()]

@@ -22,7 +22,6 @@ from edge_infer.config.site import Site
 from edge_infer.engines import Engines
 from edge_infer.errors import BackendError
 from edge_infer.network import Network
-from edge_infer.sdnotify import Notifier
 from edge_infer.sources.files import Files
 from edge_infer.station.station import Station
 from edge_infer.triggers.continuous import Continuous
@@ -101,7 +100,7 @@ def _ready(site: Site) -> Site:
 
 
 def _open(site: Site, engines: Engines) -> dict[str, Network]:
-    engines.open(site, Notifier({}), lambda *_: None, lambda: False)
+    engines.open(site, lambda _: None, lambda *_: None, lambda: False)
     networks = {}
     for name in site.used_models:
         engine = engines.get(name)
@@ -115,7 +114,9 @@ def _open(site: Site, engines: Engines) -> dict[str, Network]:
 def _stations(site: Site, engines: Engines, sink: Sink, stack: ExitStack) -> dict[str, Station]:
     stations = {}
     for name, settings in site.stations.items():
-        setup = setup_of(site, engines, name, Choice(), boot_id=clock.boot_id(), state_dir=_NO_FOLDER)
+        setup = setup_of(
+            site, engines.now, name, Choice(), number=None, boot_id=clock.boot_id(), state_dir=_NO_FOLDER
+        )
         if setup.failed is not None:
             raise BackendError(f"station {name} cannot judge: {setup.failed.text}")
         max_age_s = site.cameras[settings.camera].max_age_s

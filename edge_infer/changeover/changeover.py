@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from edge_infer import clock
-from edge_infer.changeover import difference
 from edge_infer.changeover.choices import Choice, Choices, ChoicesFile
 from edge_infer.changeover.setups import (
     Threshold,
@@ -19,9 +17,10 @@ from edge_infer.changeover.setups import (
     setup_of,
     without_effect,
 )
-from edge_infer.config.site import Site, load_site
-from edge_infer.engines import Engines
-from edge_infer.errors import ConfigError, EdgeInferError
+from edge_infer.config.site import Site
+from edge_infer.engine import Engine
+from edge_infer.engines import Engines, Loaded
+from edge_infer.errors import EdgeInferError
 from edge_infer.frame import Frame
 from edge_infer.station.inspection import Unusable
 from edge_infer.station.setup import Setup
@@ -41,18 +40,46 @@ class Event(Protocol):
         """Hands over at once."""
 
 
-class Changeover:
-    """`Control` over the running stations. One change at a time; threads that judge are never waited for."""
+class Floor(Protocol):
+    """The stations that run."""
 
-    def __init__(self, site: Site, engines: Engines, state_dir: Path, event: Event, *, boot_id: str) -> None:
-        """Reads what was chosen before; nothing is changed yet."""
+    @property
+    def stations(self) -> Mapping[str, Station]:
+        """By name."""
+
+    def change(self, before: Site, after: Site, setups: Mapping[str, Setup]) -> None:
+        """Stations, cameras and all that hangs on them are what ``after`` says. Fails only by a bug."""
+
+    def uses(self, engine: Engine) -> bool:
+        """Whether a station still has something for it."""
+
+
+class Changeover:
+    """What the running stations judge by. One change at a time; threads that judge are never waited for."""
+
+    def __init__(
+        self,
+        site: Site,
+        engines: Engines,
+        state_dir: Path,
+        event: Event,
+        *,
+        boot_id: str,
+        floor: Floor,
+        number: int | None = None,
+    ) -> None:
+        """Reads what was chosen before; nothing is changed yet. ``number``: of the configuration."""
         self._site = site
+        self._number = number
         self._engines = engines
         self._event = event
         self._boot_id = boot_id
         self._state_dir = state_dir
+        self._floor = floor
         self._file = ChoicesFile(state_dir)
-        self._stations: dict[str, Station] = {}
+        self._closed = False
+        self.failure: Exception | None = None
+        """A bug that left a change half done: the service must be started again."""
         # what runs and what is stored change together
         self._lock = threading.Lock()
         self._choices: Choices = self._load()
@@ -62,21 +89,30 @@ class Changeover:
         """That runs now."""
         return self._site
 
+    @property
+    def number(self) -> int | None:
+        """Of the configuration that runs now; None where it could not be kept."""
+        return self._number
+
     def setup(self, station: str) -> Setup:
         """What the station starts with."""
         choice = self._choice(station)
-        setup = self._setup_of(self._site, station, choice)
+        setup = self._setup_of(self._site, self._engines.now, station, choice, self._number)
         if choice != Choice():
             log.info("station %s: %s, as chosen before", station, _told(choice))
         if setup.failed is not None:
             log.error("station %s judges nothing: %s", station, setup.failed.text)
         return setup
 
-    def run(self, station: Station) -> None:
-        """From now on its setup can change."""
-        self._stations[station.name] = station
+    def close(self, timeout_s: float) -> bool:
+        """Nothing changes any more; False where a change does not come to its end in time."""
+        if not self._lock.acquire(timeout=timeout_s):
+            return False
+        self._closed = True
+        self._lock.release()
+        return True
 
-    # -- Control
+    # -- as `remote.Control`
 
     def select_recipe(self, station: str, recipe: str | None, *, by: str) -> None:
         """See `Control`."""
@@ -85,17 +121,17 @@ class Changeover:
             known = recipes_of(self._site, station)
             if recipe is not None and recipe not in known:
                 raise EdgeInferError(
-                    f"the station {station} has no recipe {_short(recipe)}{did_you_mean(recipe, known)}"
+                    f"the station {station} has no recipe {short(recipe)}{did_you_mean(recipe, known)}"
                 )
             before = self._choice(station)
             choice = Choice(recipe=recipe)
-            setup = self._setup_of(self._site, station, choice)
+            setup = self._setup_now(station, choice)
             if recipe is not None and setup.failed is not None:
                 raise EdgeInferError(f"the recipe {recipe} is not available: {setup.failed.text}")
             self._change(station, choice, setup)
-            log.info("station %s: %s; asked by %s", station, _told(choice), _short(by))
+            log.info("station %s: %s; asked by %s", station, _told(choice), short(by))
             self._event(
-                "recipe_selected", {"recipe": recipe, "before": before.recipe, "by": _short(by)}, station
+                "recipe_selected", {"recipe": recipe, "before": before.recipe, "by": short(by)}, station
             )
 
     def set_threshold(self, station: str, rule: str | None, value: float, *, by: str) -> None:
@@ -108,85 +144,77 @@ class Changeover:
                 raise EdgeInferError(f"the station {station} judges nothing: {settings.text}")
             before = check_threshold(self._site, settings, rule, value)
             changed = choice.with_threshold(rule, value)
-            self._change(station, changed, self._setup_of(self._site, station, changed))
+            self._change(station, changed, self._setup_now(station, changed))
             log.info(
                 "station %s: %s is %g; asked by %s",
-                station, f"min_score of {rule}" if rule else "anomaly_threshold", value, _short(by),
+                station, f"min_score of {rule}" if rule else "anomaly_threshold", value, short(by),
             )  # fmt: skip
-            data = {"rule": rule, "value": value, "before": before, "by": _short(by)}
+            data = {"rule": rule, "value": value, "before": before, "by": short(by)}
             self._event("threshold_changed", data, station)
-
-    def reload(self, *, by: str) -> Sequence[str]:
-        """See `Control`."""
-        with self._lock:
-            try:
-                return self._reload(_short(by))
-            except EdgeInferError as error:
-                log.error("the configuration was not reloaded, nothing changed: %s", error)
-                mistakes = (
-                    [str(one) for one in error.mistakes] if isinstance(error, ConfigError) else [str(error)]
-                )
-                self._event(
-                    "configuration_refused",
-                    {"file": self._site.path.name, "mistakes": mistakes, "by": _short(by)},
-                )
-                raise
 
     def newest_frame(self, station: str) -> Frame | None:
         """See `Control`."""
         return self._running(station).newest_frame
 
-    def loaded(self, changed: Sequence[str] = (), *, by: str | None = None) -> None:
-        """Tell that the configuration runs."""
-        self._event(
-            "configuration_loaded",
-            {
-                "file": self._site.path.name,
-                "sha256": self._site.sha256,
-                "owner": _owner(self._site.path),
-                "at": clock.now().isoformat(),
-                "changed": list(changed),
-                "by": by,
-            },
-        )
+    # -- another configuration
 
-    # -- inside the lock
+    def swap(
+        self, site: Site, loaded: Loaded, number: int | None, store: Callable[[], None]
+    ) -> Sequence[str]:
+        """Run another site with its models, loaded beside those that run; what changed beside its settings.
 
-    def _reload(self, by: str) -> Sequence[str]:
-        site = load_site(self._site.path)
-        restart = difference.needs_restart(self._site, site, self._engines.known)
-        if restart:
-            raise EdgeInferError(
-                f"{site.path}: what changed needs a restart: {', '.join(restart)}",
-                hint="restart the service, or take these changes back and reload",
-            )
-        changed = difference.changes(self._site, site)
-        choices, dropped = _still_of_effect(site, self._choices)
-        # all of it is made before any of it runs
-        setups = {
-            name: _remembering(station, self._setup_of(site, name, choices.get(name, Choice())))
-            for name, station in self._stations.items()
-        }
-        if dropped:
-            self._file.store(choices)
-        self._site, self._choices = site, choices
-        for name, station in self._stations.items():
-            station.configure(setups[name])
-        log.info(
-            "%s is loaded again, asked by %s; changed: %s", site.path, by, ", ".join(changed) or "nothing"
-        )
-        self.loaded(changed, by=by)
+        ``store`` is called when nothing can go wrong any more but the disk: what it raises changes nothing.
+        """
+        with self._lock:
+            if self._closed:
+                raise EdgeInferError("the service stops; nothing was changed")
+            choices, dropped = _still_of_effect(site, self._choices)
+            # all of it is made before any of it runs
+            setups = {
+                name: self._setup_of(site, loaded, name, choices.get(name, Choice()), number)
+                for name in site.stations
+            }
+            references = [
+                f"stations.{name}.reference"
+                for name, station in self._floor.stations.items()
+                if name in setups and setups[name].reference != station.setup.reference
+            ]
+            if dropped:
+                self._file.store(choices)
+            try:
+                store()
+            except EdgeInferError:
+                if dropped:
+                    self._file.store(self._choices)
+                raise
+            before, self._site, self._choices, self._number = self._site, site, choices, number
+            try:
+                self._engines.adopt(loaded, self._floor.uses)
+                kept = {
+                    name: _remembering(station, setups[name])
+                    for name, station in self._floor.stations.items()
+                    if name in setups
+                }
+                self._floor.change(before, site, setups | kept)
+            except Exception as error:
+                # half of it must not go on: the next start does all of it
+                self.failure = error
+                raise
         for name, setup in setups.items():
             if setup.failed is not None:
                 log.error("station %s judges nothing: %s", name, setup.failed.text)
         self._tell_dropped(dropped)
-        return changed
+        return references
+
+    # -- inside the lock
 
     def _change(self, station: str, choice: Choice, setup: Setup) -> None:
+        if self._closed:
+            raise EdgeInferError("the service stops; nothing was changed")
         choices = {**self._choices, station: choice}
         self._file.store(choices)
         self._choices = choices
-        self._stations[station].configure(setup)
+        self._floor.stations[station].configure(setup)
 
     def _load(self) -> Choices:
         choices, aside = self._file.load()
@@ -216,9 +244,14 @@ class Changeover:
                 )  # fmt: skip
                 self._event("threshold_dropped", {"rule": one.rule, "value": one.value}, station)
 
-    def _setup_of(self, site: Site, station: str, choice: Choice) -> Setup:
+    def _setup_now(self, station: str, choice: Choice) -> Setup:
+        return self._setup_of(self._site, self._engines.now, station, choice, self._number)
+
+    def _setup_of(
+        self, site: Site, loaded: Loaded, station: str, choice: Choice, number: int | None
+    ) -> Setup:
         return setup_of(
-            site, self._engines, station, choice, boot_id=self._boot_id, state_dir=self._state_dir
+            site, loaded, station, choice, number=number, boot_id=self._boot_id, state_dir=self._state_dir
         )
 
     def _choice(self, station: str) -> Choice:
@@ -227,11 +260,12 @@ class Changeover:
     def _running(self, station: str) -> Station:
         if station not in self._site.stations:
             raise EdgeInferError(
-                f"there is no station {_short(station)}{did_you_mean(station, self._stations)}"
+                f"there is no station {short(station)}{did_you_mean(station, self._site.stations)}"
             )
-        if station not in self._stations:
+        running = self._floor.stations.get(station)
+        if running is None:
             raise EdgeInferError(f"the station {station} does not run yet", hint="try again in a moment")
-        return self._stations[station]
+        return running
 
 
 def _still_of_effect(site: Site, choices: Choices) -> tuple[Choices, dict[str, Sequence[Threshold]]]:
@@ -268,13 +302,6 @@ def _told(choice: Choice) -> str:
     return ", ".join([runs, *thresholds])
 
 
-def _short(text: str) -> str:
+def short(text: str) -> str:
     """Text from outside, fit for a log."""
     return tree.one_line(text)[:LONGEST_BY]
-
-
-def _owner(path: Path) -> str | None:
-    try:
-        return path.owner()
-    except (OSError, KeyError):
-        return None

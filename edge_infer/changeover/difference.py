@@ -2,82 +2,93 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from typing import Any
 
-from edge_infer.config.recipes import KEPT
-from edge_infer.config.site import Site
-from edge_infer.station import StationSettings
+from pydantic import BaseModel
 
-_WHILE_RUNNING = {"stations", "recipes"}
-_NO_SETTINGS = {"path", "sha256", "topic_prefix", "cards", "broken_models", "warnings", "document"}
+from edge_infer.config.site import Site
+
+_WHILE_RUNNING = {"cameras", "models", "stations", "recipes", "shifts", "commands"}
+_EXCEPT = {"outbox": {"commit", "max_age_days"}, "evidence": {"max_age_days"}}
+"""Sections whose keys change while it runs, and those of them that do not."""
+_NO_SETTINGS = {
+    "path",
+    "sha256",
+    "topic_prefix",
+    "cards",
+    "broken_models",
+    "warnings",
+    "document",
+    "contents",
+}
 """What of a `Site` is made from the file's other keys, or from other files."""
 
 
-def needs_restart(running: Site, read: Site, opened: Collection[str]) -> list[str]:
-    """The keys that changed and can change only with a restart; ``opened``: the models that were."""
-    keys: dict[str, None] = {}
+def needs_restart(running: Site, read: Site) -> list[str]:
+    """The keys that changed and can change only with a restart."""
+    found: list[str] = []
     for field in fields(Site):
-        if field.name not in _WHILE_RUNNING | _NO_SETTINGS:
-            keys.update(dict.fromkeys(_different(field.name, running, read)))
-    for name in {**running.models, **read.models}:
-        # a card or network file that is another now runs after a restart only
-        if running.cards.get(name) != read.cards.get(name):
-            keys[f"models.{name}"] = None
-    keys.update(dict.fromkeys(f"stations.{name}" for name in running.stations.keys() ^ read.stations.keys()))
-    for name, before, after in _both(running.stations, read.stations):
-        keys.update(dict.fromkeys(f"stations.{name}.{key}" for key in _keys(before, after) if key in KEPT))
-    for at, settings in _judged(read):
-        if settings.model not in opened:
-            keys[f"{at}.model"] = None
-    return list(keys)
-
-
-def changes(running: Site, read: Site) -> list[str]:
-    """The keys under ``stations:`` and ``recipes:`` that changed."""
-    found = [
-        f"stations.{name}.{key}"
-        for name, before, after in _both(running.stations, read.stations)
-        for key in _keys(before, after)
-    ]
-    for recipe in {**running.recipes, **read.recipes}:
-        before, after = running.recipes.get(recipe), read.recipes.get(recipe)
-        if before is None or after is None:
-            found.append(f"recipes.{recipe}")
-        elif before != after:
-            found += [
-                f"recipes.{recipe}.{name}"
-                for name in {**before, **after}
-                if before.get(name) != after.get(name)
-            ]
+        name = field.name
+        if name in _WHILE_RUNNING | _NO_SETTINGS:
+            continue
+        keys = _keys(name, getattr(running, name), getattr(read, name))
+        if name in _EXCEPT:
+            # a section that comes or goes has no key behind its name
+            keys = [key for key in keys if key.partition(".")[2] in {"", *_EXCEPT[name]}]
+        found += keys
     return found
 
 
-def _different(name: str, running: Site, read: Site) -> Iterator[str]:
-    before, after = getattr(running, name), getattr(read, name)
+def changes(running: Site, read: Site) -> list[str]:
+    """All keys that changed, and files behind them, as far as they change while it runs."""
+    found: list[str] = []
+    for name in ("cameras", "models", "stations", "recipes"):
+        found += _entries(name, getattr(running, name), getattr(read, name))
+        if name == "models":
+            found += _files(running, read)
+    for name in ("shifts", "commands", *_EXCEPT):
+        found += _keys(name, getattr(running, name), getattr(read, name))
+    return list(dict.fromkeys(found))
+
+
+def _files(running: Site, read: Site) -> Iterator[str]:
+    """Models whose settings are the same and whose files are not; calibrations likewise."""
+    before, after = running.contents.models, read.contents.models
+    for name in read.models:
+        was, now = before.get(name), after.get(name)
+        if name not in running.models or was == now:
+            continue
+        if was is None or now is None or was.network != now.network:
+            yield f"models.{name}.network"
+        if was is not None and now is not None and was.card != now.card:
+            yield f"models.{name}.card"
+        elif was is not None and now is not None and was.network == now.network:
+            yield f"models.{name}.files"
+    for name, station in read.stations.items():
+        at = str(station.undistort)
+        if name in running.stations and running.contents.lenses.get(at) != read.contents.lenses.get(at):
+            yield f"stations.{name}.undistort"
+
+
+def _entries(room: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
+    """Of a section of things by name: those that come and go whole, and the keys of those that stay."""
+    for name in {**before, **after}:
+        was, now = before.get(name), after.get(name)
+        if was == now:
+            continue
+        if isinstance(was, Mapping) and isinstance(now, Mapping):
+            yield from (f"{room}.{name}.{key}" for key in {**was, **now} if was.get(key) != now.get(key))
+        else:
+            yield from _keys(f"{room}.{name}", was, now)
+
+
+def _keys(at: str, before: Any, after: Any) -> list[str]:
+    """The keys that differ; the whole where it is another thing altogether."""
     if before == after:
-        return
-    if isinstance(before, Mapping) and isinstance(after, Mapping):
-        yield from (f"{name}.{key}" for key in {**before, **after} if before.get(key) != after.get(key))
-    else:
-        yield name
-
-
-def _both(
-    running: Mapping[str, StationSettings], read: Mapping[str, StationSettings]
-) -> Iterator[tuple[str, StationSettings, StationSettings]]:
-    return ((name, running[name], read[name]) for name in running if name in read)
-
-
-def _keys(before: StationSettings, after: StationSettings) -> list[str]:
-    values: Any = (before, after)
-    return [key for key in StationSettings.model_fields if getattr(values[0], key) != getattr(values[1], key)]
-
-
-def _judged(site: Site) -> Iterator[tuple[str, StationSettings]]:
-    for name, settings in site.stations.items():
-        yield f"stations.{name}", settings
-    for recipe, stations in site.recipes.items():
-        for name, settings in stations.items():
-            yield f"recipes.{recipe}.{name}", settings
+        return []
+    if isinstance(before, BaseModel) and type(before) is type(after):
+        keys = type(before).model_fields
+        return [f"{at}.{key}" for key in keys if getattr(before, key) != getattr(after, key)]
+    return [at]

@@ -10,10 +10,11 @@ from typing import NamedTuple
 from edge_infer.changeover.choices import NAME, Choice
 from edge_infer.config.consistency import drops_all_below
 from edge_infer.config.site import Site
-from edge_infer.engines import Engines
+from edge_infer.engine import Engine
+from edge_infer.engines import Loaded
 from edge_infer.errors import EdgeInferError
 from edge_infer.imagehealth.reference import path_of
-from edge_infer.result import Device, Identifier, Origin
+from edge_infer.result import Device, Identifier, ModelIdentity, Origin
 from edge_infer.station import StationSettings
 from edge_infer.station.identity import Identity
 from edge_infer.station.inspection import Unusable
@@ -106,23 +107,35 @@ def check_threshold(site: Site, settings: StationSettings, rule: str | None, val
 
 
 def setup_of(
-    site: Site, engines: Engines, station: str, choice: Choice, *, boot_id: str, state_dir: Path
+    site: Site,
+    loaded: Loaded,
+    station: str,
+    choice: Choice,
+    *,
+    number: int | None,
+    boot_id: str,
+    state_dir: Path,
 ) -> Setup:
-    """With a memory that starts anew."""
+    """With a memory that starts anew. ``number``: of the configuration; None where it has none."""
     settings = settings_in_force(site, station, choice)
     in_force = settings if isinstance(settings, StationSettings) else None
-    failed = settings if isinstance(settings, Unusable) else engines.failure(settings.model)
+    failed = settings if isinstance(settings, Unusable) else loaded.failure(settings.model)
     used = in_force or site.stations[station]
-    engine = engines.get(used.model) if failed is None else None
+    engine = loaded.get(used.model) if failed is None else None
     backend = site.models[used.model].backend
     identity = Identity(
         station=station,
         source=Origin(site=site.site, line=site.line, device=site.device, camera=used.camera),
         recipe=_internal(station, in_force),
-        configuration=Identifier(id=site.path.name, hash=site.sha256, hash_algorithm="sha256"),
+        configuration=Identifier(
+            id=site.path.name,
+            version=str(number) if number is not None else None,
+            hash=site.sha256,
+            hash_algorithm="sha256",
+        ),
         backend=backend.type,
         device=engine.network.device if engine else Device(requested=backend.device, running="none"),
-        model=engine.network.identity if engine else None,
+        model=_model(site, used.model, engine),
         boot_id=boot_id,
         external_recipe=Identifier(id=choice.recipe) if choice.recipe is not None else None,
     )
@@ -131,6 +144,13 @@ def setup_of(
 
 def _written(site: Site, station: str, recipe: str | None) -> StationSettings | None:
     return site.stations[station] if recipe is None else site.recipes.get(recipe, {}).get(station)
+
+
+def _model(site: Site, name: str, engine: Engine | None) -> ModelIdentity | None:
+    if engine is None:
+        return None
+    files = site.contents.models.get(name)
+    return engine.network.identity.model_copy(update={"card_sha256": files.card if files else None})
 
 
 def _internal(station: str, settings: StationSettings | None) -> Identifier:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edge_infer import logs
+from edge_infer import cpu, logs
 from edge_infer.sdnotify import Notifier
 from edge_infer.settings import Secrets
 
@@ -23,18 +23,21 @@ if TYPE_CHECKING:
 def run(config: Path) -> int:
     """Run the stations of CONFIG until stopped, or until every recording has ended."""
     logs.start(journal="JOURNAL_STREAM" in os.environ)
+    # before anything is loaded that needs it: killed by SIGILL, systemd would start us again and again
+    cpu.require()
     signals = Signals()
     # heavy parts are loaded when the service starts, not for `edge-infer --help`
-    from edge_infer.config.site import load_site
+    from edge_infer.changeover.history import site_to_run
     from edge_infer.service import Service
 
     secrets = Secrets(os.environ)
-    site = load_site(config)
+    site = site_to_run(config, state_dir())
     site.require_secrets(secrets)
     service = Service(
         site,
         state_dir=site.state_dir or state_dir(),
         cache_dir=cache_dir(),
+        runtime_dir=runtime_dir(),
         secrets=secrets,
         notifier=Notifier(os.environ),
     )
@@ -53,6 +56,12 @@ def cache_dir() -> Path:
     given = os.environ.get("CACHE_DIRECTORY", "").partition(":")[0]
     user = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(given or Path(user, "edge-infer"))
+
+
+def runtime_dir() -> Path | None:
+    """What systemd made for this run of the service."""
+    given = os.environ.get("RUNTIME_DIRECTORY", "").partition(":")[0]
+    return Path(given) if given else None
 
 
 class Signals:

@@ -39,6 +39,9 @@ def check_consistency(pieces: Pieces) -> None:
     _check_topics(pieces)
     _warn_of_unused(pieces)
     _warn_of_case(pieces)
+    if pieces.metrics is not None and not pieces.metrics.loopback:
+        text = "whoever can reach this address reads the numbers, without a password and unencrypted"
+        pieces.warn(("metrics", "address"), f"{text}; 127.0.0.1 keeps them on this device")
 
 
 def _check_trigger(pieces: Pieces, name: str, station: StationSettings, camera: SourceSettings) -> None:

@@ -9,6 +9,7 @@ from typing import TypeVar
 from edge_infer.config.recipes import Place, settings_of, unknown_stations, written
 from edge_infer.config.schema import AnyCamera, ModelUse
 from edge_infer.errors import Mistake
+from edge_infer.metrics.settings import MetricsSettings
 from edge_infer.mqtt.settings import MqttSettings
 from edge_infer.settings import Settings
 from edge_infer.sources import SourceSettings
@@ -29,6 +30,7 @@ class Pieces:
     stations: dict[str, StationSettings]
     recipes: dict[str, dict[str, StationSettings]]
     """By recipe and station: the station's settings with the recipe's keys put in."""
+    metrics: MetricsSettings | None
     mistakes: list[Mistake] = field(default_factory=list)
     warnings: list[Mistake] = field(default_factory=list)
     broken_models: list[Mistake] = field(default_factory=list)
@@ -78,6 +80,7 @@ def take_apart(document: Document) -> Pieces:
         _right(document, ModelUse, "models"),
         _right(document, StationSettings, "stations"),
         recipes,
+        _piece(document, MetricsSettings, ("metrics",)),
         mistakes,
     )
 

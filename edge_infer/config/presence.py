@@ -50,6 +50,7 @@ def check_files(pieces: Pieces) -> None:
                 load_lens(station.undistort)
             except EdgeInferError as error:
                 pieces.wrong(at_lens, str(error))
+    _check_textfile(pieces)
     if pieces.mqtt is None or pieces.mqtt.tls is None:
         return
     for key in ("ca", "cert", "key"):
@@ -70,6 +71,20 @@ def _is_there(path: Path) -> bool:
         return path.is_file()
     except PermissionError:
         return False
+
+
+def _check_textfile(pieces: Pieces) -> None:
+    file = pieces.metrics.textfile if pieces.metrics is not None else None
+    if file is None:
+        return
+    try:
+        if file.parent.is_dir():
+            return
+    except PermissionError:
+        pass
+    # it may be the service's own, made when it starts
+    text = f"there is no folder {file.parent}, or this user may not look for it"
+    pieces.warn(("metrics", "textfile"), text)
 
 
 def _check_watched_once(pieces: Pieces) -> None:

@@ -10,6 +10,7 @@ from pydantic import Field
 from edge_infer.backends import BACKENDS, BackendSettings
 from edge_infer.config.recipes import RecipeSettings
 from edge_infer.evidence.settings import EvidenceSettings
+from edge_infer.metrics.settings import MetricsSettings
 from edge_infer.mqtt.settings import MqttSettings
 from edge_infer.outbox.settings import OutboxSettings
 from edge_infer.outbox.shifts import DEFAULT as DEFAULT_SHIFTS
@@ -79,6 +80,8 @@ class SiteFile(Settings):
     number to YAML."""
     commands: CommandSettings = CommandSettings()
     """What may be asked of the device over MQTT; default nothing."""
+    metrics: MetricsSettings | None = None
+    """Numbers for Prometheus, read by whoever can reach them; default none."""
     recipes: dict[Id, Annotated[dict[Id, RecipeSettings], Field(min_length=1)]] = Field(default_factory=dict)
     """Named sets of station settings, by name and station, switched by command between two parts."""
 

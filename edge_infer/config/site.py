@@ -9,12 +9,14 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from edge_infer.config.consistency import check_against_card, check_consistency, device_name
+from edge_infer.config.contents import Contents, contents_of
 from edge_infer.config.pieces import take_apart
 from edge_infer.config.presence import check_files, read_cards
 from edge_infer.config.recipes import kept_keys
 from edge_infer.config.schema import ModelUse, SiteFile
 from edge_infer.errors import ConfigError, EdgeInferError, Mistake
 from edge_infer.evidence.settings import EvidenceSettings
+from edge_infer.metrics.settings import MetricsSettings
 from edge_infer.model.card import ModelCard
 from edge_infer.mqtt.settings import MqttSettings
 from edge_infer.outbox.settings import OutboxSettings
@@ -50,6 +52,8 @@ class Site:
     shifts: ShiftTimes
     """When shifts begin."""
     commands: CommandSettings
+    metrics: MetricsSettings | None
+    """None where nothing is exposed."""
     recipes: Mapping[str, Mapping[str, StationSettings]]
     """By name and station: the station's settings with the recipe's keys put in."""
     cards: Mapping[str, ModelCard]
@@ -59,6 +63,18 @@ class Site:
     warnings: tuple[Mistake, ...]
     """What runs but is probably not meant."""
     document: Document
+    contents: Contents
+    """Hashes of the other files that decisions depend on."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Another one where anything is another that decisions depend on."""
+        return self.contents.fingerprint(self.sha256)
+
+    @property
+    def is_stored(self) -> bool:
+        """It is an earlier version, not the file as it is now."""
+        return self.document.path != self.path
 
     @property
     def used_models(self) -> tuple[str, ...]:
@@ -86,12 +102,13 @@ class Site:
             raise ConfigError(missing)
 
 
-def load_site(path: Path) -> Site:
+def load_site(path: Path, *, stored: Path | None = None) -> Site:
     """Read and check; ConfigError with every mistake at once, those in model cards at their own place.
 
-    Looks at files only (cards, recordings, certificates): no device, no broker, no secret.
+    Looks at files only (cards, recordings, certificates): no device, no broker, no secret. ``stored``: an
+    earlier version of the file, read in its place; paths in it are still relative to ``path``.
     """
-    document = load(path)
+    document = load(path) if stored is None else load(stored, base=path.parent)
     written, mistakes = document.check(SiteFile)
     pieces = take_apart(document)
     check_consistency(pieces)
@@ -120,12 +137,21 @@ def load_site(path: Path) -> Site:
         outbox=written.outbox,
         shifts=written.shifts,
         commands=written.commands,
+        metrics=written.metrics,
         recipes=pieces.recipes,
         cards=cards,
         broken_models=tuple(pieces.broken_models),
         warnings=tuple(in_order(pieces.warnings)),
         document=document,
+        contents=contents_of(cards, _lenses(written.stations, pieces.recipes)),
     )
+
+
+def _lenses(
+    stations: Mapping[str, StationSettings], recipes: Mapping[str, Mapping[str, StationSettings]]
+) -> Iterator[Path]:
+    for each in (stations, *recipes.values()):
+        yield from (one.undistort for one in each.values() if one.undistort is not None)
 
 
 def _each_key_once(mistakes: list[Mistake]) -> list[Mistake]:

@@ -43,6 +43,10 @@ class Budget:
         """Names of the oldest day, the oldest first; few of many."""
         self._counting: Iterator[None] | None = None
 
+    def configure(self, settings: EvidenceSettings) -> None:
+        """From the next picture on."""
+        self._settings = settings
+
     def start_count(self) -> None:
         """What is on disk is what counts, whoever put or removed it."""
         self._counting = self._count()

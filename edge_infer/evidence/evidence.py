@@ -20,12 +20,15 @@ from edge_infer.evidence.pictures import Encoded, Scene, encode_all
 from edge_infer.evidence.records import HOLD_S, Held, Records
 from edge_infer.evidence.settings import EvidenceSettings
 from edge_infer.evidence.writer import Named, Writer
+from edge_infer.progress import NEVER, Loop
 from edge_infer.result import Result
 
 log = logging.getLogger(__name__)
 
 FRAMES = 4
 """Frames that may wait to be encoded, of all stations together; beyond them results go without pictures."""
+HANG_S = 30.0
+"""Told where one result's pictures take longer; results go on without them."""
 ENCODE_S = 0.2
 """Of a stop: for the frames that wait."""
 
@@ -62,6 +65,7 @@ class Evidence:
         self._jobs: deque[_Job] = deque()
         self._changed = threading.Condition()
         self._closing = False
+        self._loop = Loop("making of pictures", limit_s=HANG_S, patience_s=NEVER)
         self._told: set[str] = set()
         """Why pictures were given up, each reason once."""
         self._thread = threading.Thread(target=self._run, name="evidence-encoder", daemon=True)
@@ -74,9 +78,31 @@ class Evidence:
         return self._writer.stored
 
     @property
+    def loops(self) -> tuple[Loop, ...]:
+        """The check-points of its threads."""
+        return self._loop, self._records.loop, self._writer.loop
+
+    @property
     def dropped(self) -> int:
         """Results that go without the pictures that they should have."""
         return self._health.dropped
+
+    @property
+    def size_bytes(self) -> int:
+        """Pictures on disk, as far as counted."""
+        return self._writer.size_bytes
+
+    @property
+    def storing(self) -> bool:
+        """The disk takes pictures."""
+        return self._health.well
+
+    def configure(self, settings: EvidenceSettings) -> None:
+        """From now on; how old pictures may become stays."""
+        with self._changed:
+            self._settings = settings
+            self._keeping.clear()
+            self._writer.configure(settings)
 
     def offer(self, result: Result, scene: Scene | None) -> None:
         """A result for the outbox, and what its pictures are made of; None where no frame was seen."""
@@ -121,11 +147,13 @@ class Evidence:
         except Exception:  # what cannot be drawn here is told by the picture that needs it
             log.exception("the drawing of text fails")
         while True:
+            self._loop.rest()
             with self._changed:
                 self._changed.wait_for(lambda: self._jobs or self._closing)
                 if not self._jobs:
                     return
                 job = self._jobs.popleft()
+            self._loop.passed()
             try:
                 self._encode(job.held, job.scene)
             except Exception:  # a picture that cannot be made is not the end of the line

@@ -10,10 +10,14 @@ from dataclasses import dataclass, field
 
 from edge_infer.evidence.pictures import named
 from edge_infer.evidence.settings import Kind
+from edge_infer.progress import Loop
 from edge_infer.result import Result, StoredPicture
 
 HOLD_S = 0.1
 """A result waits so long for its pictures' hashes, then it goes with those that are there."""
+HANG_S = 10.0
+"""Results wait behind it: told, and soon a reason to start the service again."""
+PATIENCE_S = 20.0
 
 
 @dataclass(slots=True, eq=False)
@@ -37,6 +41,7 @@ class Records:
         """By station, in order; stations without any are absent."""
         self._changed = threading.Condition()
         self._closed = False
+        self.loop = Loop("results with pictures", limit_s=HANG_S, patience_s=PATIENCE_S)
         self._thread = threading.Thread(target=self._keep_time, name="evidence-records", daemon=True)
         self._thread.start()
 
@@ -85,8 +90,14 @@ class Records:
         with self._changed:
             while not self._closed:
                 next_s = min((queue[0].due_s for queue in self._waiting.values()), default=None)
-                self._changed.wait(None if next_s is None else max(0.0, next_s - time.monotonic()))
+                if next_s is None:
+                    self.loop.rest()
+                    self._changed.wait()
+                else:
+                    self.loop.passed()
+                    self._changed.wait(max(0.0, next_s - time.monotonic()))
                 self._release(time.monotonic())
+            self.loop.rest()
 
     def _release(self, now_s: float) -> None:
         for station in list(self._waiting):

@@ -10,11 +10,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from edge_infer import clock
-from edge_infer.evidence.budget import Budget, NoRoomError
+from edge_infer.evidence.budget import DAY_S, Budget, NoRoomError
 from edge_infer.evidence.folder import Folder, day_of, name_of
 from edge_infer.evidence.health import Alarm, Health
 from edge_infer.evidence.pictures import Encoded
 from edge_infer.evidence.settings import EvidenceSettings
+from edge_infer.progress import NEVER, Loop
 from edge_infer.result import Result
 
 log = logging.getLogger(__name__)
@@ -24,6 +25,8 @@ WAITING = 32
 WAITING_BYTES = 32_000_000
 HANG_S = 2.0
 """A disk that takes longer for one result's pictures is no place for more of them."""
+LOOP_S = 30.0
+"""Told where even its housekeeping does not come on; a restart mends no disk."""
 RETRY_S = 5.0
 """How often a disk that could not be written is tried again."""
 SWEEP_S = 3600.0
@@ -58,6 +61,7 @@ class Writer:
         self._health = health
         self._alarm = alarm
         self._budget = Budget(folder, settings, self._pause)
+        self._ageing = clock.Ageing(settings.max_age_days * DAY_S)
         self._waiting: deque[Named] = deque()
         self._waiting_bytes = 0
         self._in_hand: Named | None = None
@@ -70,11 +74,17 @@ class Writer:
         self._next_count_s = 0.0
         self._retry_s = 0.0
         self._failed_sizes: list[int] = []
+        self.loop = Loop("pictures' disk", limit_s=LOOP_S, patience_s=NEVER)
         self._thread = threading.Thread(target=self._run, name="evidence-disk", daemon=True)
 
     def start(self) -> None:
         """Before the first `put`."""
         self._thread.start()
+
+    @property
+    def size_bytes(self) -> int:
+        """On disk, as far as counted."""
+        return self._budget.total
 
     # -- the encoder's side
 
@@ -88,6 +98,10 @@ class Writer:
         if hangs or full:
             self._health.fail(f"the disk does not take them: {'it hangs' if hangs else 'it is too slow'}")
         return self._health.well
+
+    def configure(self, settings: EvidenceSettings) -> None:
+        """From the next picture on."""
+        self._budget.configure(settings)
 
     def put(self, named: Named) -> None:
         """Hand over at once, after `takes_more`."""
@@ -119,11 +133,13 @@ class Writer:
 
     def _run(self) -> None:
         try:
+            self.loop.passed()
             self._attempt(self._folder.prepare)
             # begin to count before the first picture may need room
             self._attempt(self._keep_house)
             while True:
                 named = self._take()
+                self.loop.passed()
                 if named is not None:
                     self._write(named)
                 elif self._closing:
@@ -135,12 +151,15 @@ class Writer:
         except Exception as error:  # a bug here must not be the end of the line
             log.exception("a bug ended the thread that stores pictures")
             self._health.fail(f"a bug in edge-infer: {type(error).__name__}: {error}")
+        finally:
+            self.loop.rest()
 
     def _take(self) -> Named | None:
         with self._changed:
             if not self._waiting and not self._closing:
                 next_s = self._next_count_s if self._health.well else self._retry_s
                 wait_s = next_s - time.monotonic()
+                self.loop.rest()
                 self._changed.wait(PAUSE_S if self._counting else max(PAUSE_S, wait_s))
             self._in_hand = self._waiting.popleft() if self._waiting else None
             if self._in_hand is not None:
@@ -172,7 +191,7 @@ class Writer:
         if not self._health.well and now_s >= self._retry_s:
             self._retry()
         elif self._counting:
-            self._counting = self._budget.count() or self._budget.delete_old(clock.now().timestamp())
+            self._counting = self._budget.count() or self._budget.delete_old(self._ageing.now_s())
         elif now_s >= self._next_count_s:
             self._budget.start_count()
             self._counting, self._next_count_s = True, now_s + SWEEP_S
@@ -206,6 +225,8 @@ class Writer:
         with self._changed:
             if self._abandoned or (self._closing and self._in_hand is None):
                 raise _EndingError
+            # many pictures are counted, one after the other
+            self.loop.passed()
             self._changed.wait(PAUSE_S)
 
 

@@ -58,6 +58,17 @@ class StationInfo(Part):
     device: Device
 
 
+class LeftConfiguration(Part):
+    """The configuration file of the device does not run: somebody went back to an earlier version."""
+
+    number: int
+    """The configuration that was left."""
+    sha256: str | None
+    """Of the file that does not run; null where it could not be read."""
+    at: AwareDatetime
+    by: str
+
+
 class InfoMessage(Part):
     """Retained; told again at each connection and when something in it changes."""
 
@@ -68,6 +79,9 @@ class InfoMessage(Part):
     versions: Versions
     hardware: Hardware
     configuration: Identifier
+    """What runs; its version counts the configurations that ran on this device."""
+    rolled_back: LeftConfiguration | None = None
+    """Null: `configuration` is the device's file."""
     cameras: tuple[CameraInfo, ...]
     stations: tuple[StationInfo, ...]
     recipes: tuple[str, ...]

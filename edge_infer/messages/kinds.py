@@ -9,6 +9,7 @@ from pydantic import AwareDatetime
 
 from edge_infer.messages.camera import CameraState
 from edge_infer.messages.counts import ShiftCounts
+from edge_infer.messages.info import LeftConfiguration
 from edge_infer.result import Decision, Part, ReasonCode
 
 
@@ -47,23 +48,39 @@ class ChoicesDamaged(Part):
     why: str
 
 
+class ClockStepped(Part):
+    """The device's wall clock was set, not merely kept: times of day before and after do not compare.
+
+    Told at most once a minute.
+    """
+
+    by_s: float
+    """Positive: it was set forward."""
+    synced: bool | None
+    """A time service keeps it now; None where the kernel cannot be asked."""
+
+
 class ConfigurationLoaded(Part):
     """The service runs this configuration."""
 
     file: str
+    number: int | None
+    """Counts the configurations that ran on this device; None where it could not be kept."""
     sha256: str
-    """Of the file."""
+    """Of the file as it was loaded."""
     owner: str | None
     """Who owns the file; None where nobody knows the user."""
     at: AwareDatetime
     changed: tuple[str, ...]
-    """The keys under ``stations:`` and ``recipes:`` that a reload changed."""
+    """The keys and files that a reload, or going back, changed."""
     by: str | None
-    """Who asked for the reload; None at the start."""
+    """Who asked for it; None at the start."""
+    rolled_back: LeftConfiguration | None
+    """The device's file does not run, an earlier version does; None: it runs."""
 
 
 class ConfigurationRefused(Part):
-    """A reload changed nothing: the file is wrong, or what changed needs a restart."""
+    """A reload, or going back, changed nothing: the file is wrong, or what changed needs a restart."""
 
     file: str
     mistakes: tuple[str, ...]
@@ -96,6 +113,31 @@ class LineStop(Part):
 
     decision: Decision
     """Of the last one."""
+
+
+class MetricsChanged(Part):
+    """Numbers for Prometheus cannot be served or written, or can again."""
+
+    way: Literal["http", "textfile"]
+    state: Literal["ready", "failed"]
+    text: str
+    """Why, in words."""
+
+
+class LoopHangs(Part):
+    """A part of the service does not come on: a runtime, a driver, a disk or a name server is silent."""
+
+    loop: str
+    """Which, in words."""
+    restart: bool
+    """Where it lasts, systemd's watchdog starts the service again. False: the others go on without it."""
+
+
+class LoopResumed(Part):
+    """It comes on again by itself."""
+
+    loop: str
+    after_s: float
 
 
 class ModelFailed(Part):
@@ -219,12 +261,16 @@ KINDS: MappingProxyType[str, type[Part]] = MappingProxyType(
         "certificate_expires": CertificateExpires,
         "choices_damaged": ChoicesDamaged,
         "client_id_taken_over": ClientIdTakenOver,
+        "clock_stepped": ClockStepped,
         "configuration_loaded": ConfigurationLoaded,
         "configuration_refused": ConfigurationRefused,
         "evidence_lost": EvidenceLost,
         "evidence_resumed": EvidenceResumed,
         "evidence_stopped": EvidenceStopped,
         "line_stop": LineStop,
+        "metrics": MetricsChanged,
+        "loop_hangs": LoopHangs,
+        "loop_resumed": LoopResumed,
         "model_failed": ModelFailed,
         "outbox_damaged": OutboxDamaged,
         "outbox_full": OutboxFull,

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import AwareDatetime, Field
 
-from edge_infer.result import Part
+from edge_infer.result import Clock, Part
 
 SCHEMA = "stats/1"
 
@@ -142,6 +142,7 @@ class StatsMessage(Part):
     """Of the service."""
     window_s: float
     """What rates and percentiles are over."""
+    clock: Clock
     stations: tuple[StationStats, ...]
     cameras: tuple[CameraStats, ...]
     outbox: OutboxNumbers

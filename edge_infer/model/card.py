@@ -122,3 +122,5 @@ class ModelCard:
     """Where each value comes from, by its key in model.yaml (``input.color``)."""
     warnings: tuple[str, ...] = ()
     """Sentences: what is a guess and how to settle it."""
+    card_sha256: str | None = None
+    """Of model.yaml; None where the network was named without one."""

@@ -51,7 +51,8 @@ def _from_card(path: Path) -> ModelCard:
     written = document.validate(CardFile)
     labels = _files(document, written)
     network = read_network(written.network.absolute())
-    return Completion(written, document, network, _told(network), labels).card()
+    completed = Completion(written, document, network, _told(network), labels).card()
+    return replace(completed, card_sha256=document.sha256)
 
 
 def _files(document: Document, written: CardFile) -> tuple[str, ...] | None:

@@ -51,6 +51,13 @@ class Certificate:
         return f"expires in {left:.0f} days, on {self.not_after:%Y-%m-%d}; replace it before"
 
 
+def of_connection(tls: Tls, shown: bytes | None) -> Iterator[Certificate]:
+    """All of one: those of `of_files`, and the broker's as it was ``shown`` (DER)."""
+    yield from of_files(tls)
+    if shown is not None and (broker := of_broker(shown)) is not None:
+        yield broker
+
+
 def of_files(tls: Tls) -> Iterator[Certificate]:
     """The device's own and its authority's, as far as their files can be read."""
     for whose, path in (("device", tls.cert), ("ca", tls.ca)):

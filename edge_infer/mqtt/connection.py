@@ -107,8 +107,9 @@ class Connection:
     """Used by one thread. ``open``, then `step` until it returns `Lost`, then `close`."""
 
     def __init__(
-        self, settings: MqttSettings, *, client_id: str, password: str | None, will: Publication
+        self, settings: MqttSettings, *, client_id: str, password: str | None, will: Publication | None
     ) -> None:
+        """``will``: what the broker publishes where we end without a farewell; None: nothing."""
         self._settings = settings
         self._client_id = client_id
         self._v5 = settings.protocol == "5"
@@ -131,13 +132,14 @@ class Connection:
         if settings.tls is not None:
             tls = settings.tls
             client.tls_set_context(tls_context(tls.ca, tls.cert, tls.key))
-        client.will_set(
-            will.topic,
-            will.payload,
-            qos=1,
-            retain=will.retain,
-            properties=self._will_properties(will),
-        )
+        if will is not None:
+            client.will_set(
+                will.topic,
+                will.payload,
+                qos=1,
+                retain=will.retain,
+                properties=self._will_properties(will),
+            )
         client.on_socket_open = no_delay
         client.on_connect = self._on_connect
         client.on_publish = self._on_publish
@@ -225,6 +227,10 @@ class Connection:
             _, mid = self._client.subscribe([(topic, 1) for topic in topics])
         if mid is not None:
             self._asked[mid] = topics
+
+    def unsubscribe(self, topics: list[str]) -> None:
+        """They are not sent any more, a moment later."""
+        self._client.unsubscribe(topics)
 
     def acknowledge(self, arrived: Arrived) -> None:
         """The broker may forget the message."""

@@ -10,11 +10,15 @@ from collections.abc import Callable
 
 from edge_infer.mqtt.connection import Arrived
 from edge_infer.mqtt.messages import Message
+from edge_infer.progress import NEVER, Loop
 
 log = logging.getLogger(__name__)
 
 LIMIT = 100
 """Messages of one topic that may wait; more are dropped and counted. The other topics keep their room."""
+
+HANG_S = 30.0
+"""A command that takes longer is told: those behind it wait."""
 
 Handler = Callable[[Message], None]
 
@@ -24,6 +28,7 @@ class Inbox:
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self.dropped = 0
+        self.loop = Loop("commands", limit_s=HANG_S, patience_s=NEVER)
         self._wake = wake
         self._handlers: dict[str, Handler] = {}
         self._queue: queue.SimpleQueue[Arrived | None] = queue.SimpleQueue()
@@ -43,6 +48,11 @@ class Inbox:
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="mqtt-commands", daemon=True)
             self._thread.start()
+        self._wake()
+
+    def ignore(self, topic: str) -> None:
+        """What waits or comes there is not handled any more."""
+        self._handlers.pop(topic, None)
         self._wake()
 
     def put(self, arrived: Arrived) -> bool:
@@ -75,6 +85,7 @@ class Inbox:
 
     def _run(self) -> None:
         while (arrived := self._queue.get()) is not None:
+            self.loop.passed()
             handler = self._handlers.get(arrived.message.topic)
             with self._lock:
                 self._waiting[arrived.message.topic] -= 1
@@ -86,3 +97,4 @@ class Inbox:
                 log.exception("a command on %s failed", arrived.message.topic)
             self._handled.append(arrived)
             self._wake()
+            self.loop.rest()

@@ -33,6 +33,7 @@ from edge_infer.mqtt.states import States
 from edge_infer.mqtt.stats import PumpStats
 from edge_infer.mqtt.wake import Wake
 from edge_infer.outbox import Counts, Outbox
+from edge_infer.progress import Loop
 from edge_infer.result import SCHEMA, Decision, Result
 from edge_infer.settings import Secrets
 
@@ -68,6 +69,8 @@ class Publisher:
         """The inspection behind each station's decision."""
         self._last: dict[str, Decision] = {}
         """The decision in each station's last result."""
+        self._gone: set[str] = set()
+        """Stations that were removed: what comes late of them must not be kept by the broker."""
         self._wake = Wake()
         self._states = States(retain_expiring=settings.protocol == "5")
         self._inbox = Inbox(self._wake.set)
@@ -105,6 +108,11 @@ class Publisher:
             commands_dropped=self._inbox.dropped,
         )
 
+    @property
+    def loops(self) -> tuple[Loop, ...]:
+        """The check-points of its threads."""
+        return self._pump.loop, self._inbox.loop
+
     def start(self) -> None:
         """Connect in the background and keep trying; never fails because a broker is away."""
         self._thread.start()
@@ -129,6 +137,8 @@ class Publisher:
             # the service looks at it, ends and is started again
             log.exception("a bug ended the thread that talks to the broker")
             self.failure = error
+        finally:
+            self._pump.loop.rest()
 
     # -- state
 
@@ -144,6 +154,8 @@ class Publisher:
         now_s = time.monotonic()
         # inside the lock to the end: the writer's thread calls `last` meanwhile
         with self._lock:
+            if station in self._gone:
+                return
             before = self._decided.get(station)
             new_inspection = before is None or before.result_id != result.result_id
             again = result.trigger.part_id is not None and new_inspection
@@ -171,6 +183,8 @@ class Publisher:
             return
         payload = result.as_json().encode()
         with self._lock:
+            if station in self._gone:
+                return
             self._last[station] = result.decision
             newest = self._decided.get(station)
             if newest is not None and newest.decision != result.decision:
@@ -188,13 +202,37 @@ class Publisher:
 
     def counts(self, station: str, counts: Counts) -> None:
         """Decisions since the reset and in this shift; at most one message a second, the newest wins."""
-        self._states.put(
-            f"{self._prefix}/{station}/counts",
-            counts.message().as_json(),
-            now_s=time.monotonic(),
-            pause_s=COUNTS_S,
-            user=(("schema", COUNTS_SCHEMA),),
-        )
+        with self._lock:
+            if station in self._gone:
+                return
+            self._states.put(
+                f"{self._prefix}/{station}/counts",
+                counts.message().as_json(),
+                now_s=time.monotonic(),
+                pause_s=COUNTS_S,
+                user=(("schema", COUNTS_SCHEMA),),
+            )
+        self._wake.set()
+
+    def forget(self, station: str) -> None:
+        """The station is no more: its last word is UNDEFINED, then the broker keeps nothing of it."""
+        with self._lock:
+            self._gone.add(station)
+            self._decided.pop(station, None)
+            self._last.pop(station, None)
+            self._states.clear(f"{self._prefix}/{station}/decision", say=b"UNDEFINED")
+            for kept in ("last", "counts"):
+                self._states.clear(f"{self._prefix}/{station}/{kept}")
+        self._wake.set()
+
+    def expect(self, station: str) -> None:
+        """The station is there, perhaps again."""
+        with self._lock:
+            self._gone.discard(station)
+
+    def forget_camera(self, camera: str) -> None:
+        """The camera is no more: the broker keeps nothing of it."""
+        self._states.clear(f"{self._prefix}/camera/{camera}")
         self._wake.set()
 
     def info(self, info: InfoMessage) -> None:
@@ -278,6 +316,10 @@ class Publisher:
         The handler runs on one thread for all topics; a message is acknowledged when it returns.
         """
         self._inbox.handle(topic, handler)
+
+    def unsubscribe(self, topic: str) -> None:
+        """Its messages are not asked for any more; those that come all the same are ignored."""
+        self._inbox.ignore(topic)
 
     def respond(self, message: Message, payload: bytes) -> bool:
         """Answer the sender where it asked for it; False where it did not, or may not be answered there."""

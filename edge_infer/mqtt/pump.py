@@ -23,6 +23,7 @@ from edge_infer.mqtt.stats import PumpStats
 from edge_infer.mqtt.suspects import Suspects
 from edge_infer.mqtt.wake import Wake
 from edge_infer.outbox import Outbox, Row
+from edge_infer.progress import Loop
 from edge_infer.settings import Secrets
 
 log = logging.getLogger(__name__)
@@ -35,6 +36,8 @@ FAREWELL_S = 0.5
 """Kept of the time for stopping, to say `stopped`."""
 SLOW_LINK = 8000
 """Bytes a second that a link has at least: so long a large message may be on its way."""
+HANG_S, PATIENCE_S = 30.0, 270.0
+"""A silent name server takes so long; nothing is lost meanwhile, so a restart has time."""
 UNSPECIFIED = 0x80
 TOO_LARGE = 0x95
 
@@ -58,6 +61,7 @@ class Pump:
         alarm: Callable[[str, Mapping[str, Any]], None],
     ) -> None:
         self.stats = PumpStats()
+        self.loop = Loop("connection to the broker", limit_s=HANG_S, patience_s=PATIENCE_S)
         self._settings = settings
         self._outbox = outbox
         self._states = states
@@ -127,12 +131,14 @@ class Pump:
     def _pause(self) -> None:
         until = time.monotonic() + self._retry.wait_s()
         while self._stop_at is None and (left := until - time.monotonic()) > 0:
+            self.loop.passed(left)
             self._wake.wait(left)
 
     # -- one connection
 
     def _session(self) -> Lost | None:
         """Why it ended; None where we ended it."""
+        self.loop.passed()
         connection = lost = None
         self._acknowledged_any = False
         try:
@@ -184,6 +190,7 @@ class Pump:
     def _talk(self, connection: Connection) -> Lost | None:
         answer_by = time.monotonic() + self._timing.connack_s
         while True:
+            self.loop.passed()
             for event in connection.step(self._wake.fd, self._wait_s()):
                 if isinstance(event, Lost):
                     return event
@@ -346,6 +353,10 @@ class Pump:
         if new:
             connection.subscribe(new)
             self._subscribed.update(new)
+        old = self._subscribed.difference(self._inbox.topics)
+        if old:
+            connection.unsubscribe(list(old))
+            self._subscribed -= old
 
     # -- the end
 

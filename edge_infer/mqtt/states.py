@@ -43,6 +43,8 @@ class State:
     on_wire: bool = False
     sent: bytes = b""
     """What was sent last."""
+    gone: bool = False
+    """Nobody says anything there any more: what the broker keeps is to be cleared, then this is forgotten."""
     late: bool = False
     """That may have come to the broker long after it was sent."""
     sent_s: float = -1e9
@@ -95,17 +97,26 @@ class States:
         """The state is this now. Sent at once where it is new or ``again``, else when it must be renewed."""
         with self._lock:
             state = self._states.setdefault(topic, State(topic))
-            if again or state.payload != payload:
+            if again or state.gone or state.payload != payload:
                 state.due = True
+            state.gone = False
             state.payload, state.content_type, state.user = payload, content_type, user
             state.renew_s, state.pause_s, state.retain, state.over = renew_s, pause_s, retain, over
             state.until_s = None if valid_s is None else now_s + valid_s
+
+    def clear(self, topic: str, *, say: bytes = b"") -> None:
+        """Nobody says anything there any more: the broker shall keep nothing. ``say``: once before that."""
+        with self._lock:
+            state = self._states.setdefault(topic, State(topic))
+            state.payload, state.gone, state.due = say, True, True
+            state.user, state.pause_s, state.until_s, state.over, state.late = (), 0.0, None, None, False
+            state.retain = not say
 
     def extend(self, topic: str, *, now_s: float, valid_s: float) -> None:
         """What stands there is still true."""
         with self._lock:
             state = self._states.get(topic)
-            if state is not None:
+            if state is not None and not state.gone:
                 state.until_s = now_s + valid_s
 
     def expire(self, topic: str) -> None:
@@ -143,7 +154,14 @@ class States:
         """The broker took it; the next one may go."""
         with self._lock:
             state = self._states.get(topic)
-            if state is not None:
+            if state is not None and state.gone and not state.due:
+                if not state.payload:
+                    del self._states[topic]
+                    return
+                # its last words are said
+                state.payload, state.retain, state.due = b"", True, True
+                state.on_wire = False
+            elif state is not None:
                 state.on_wire = state.late = False
                 if now_s - state.sent_s > LATE_S:
                     state.came_late()

@@ -148,6 +148,12 @@ class Ledger:
             for key in changes.closed:
                 self.open.pop(key, None)
 
+    @property
+    def stations(self) -> set[str]:
+        """All that are counted."""
+        with self._lock:
+            return {*self.counts, *self.streams}
+
     def counts_of(self, station: str) -> Counts:
         """Zeros for a station without results."""
         with self._lock:

@@ -33,6 +33,7 @@ from edge_infer.outbox.settings import OutboxSettings
 from edge_infer.outbox.shifts import Shifts
 from edge_infer.outbox.storage import Storage
 from edge_infer.outbox.writer import Writer
+from edge_infer.progress import Loop
 from edge_infer.result import Result
 
 log = logging.getLogger(__name__)
@@ -109,6 +110,10 @@ class Outbox:
         """
         return cls(Folder(folder, fsync=settings.commit == "fsync"), settings)
 
+    def configure(self, settings: OutboxSettings) -> None:
+        """Other limits from the next commit on; how it commits stays."""
+        self._writer.configure(settings)
+
     # -- the stations' side
 
     def put(self, topic: str, result: Result, committed: Callable[[Result], None] | None = None) -> None:
@@ -142,6 +147,11 @@ class Outbox:
     def open_triggers(self, station: str) -> list[OpenTrigger]:
         """Triggers that were stored and have no result, oldest first."""
         return self._ledger.open_triggers(station)
+
+    @property
+    def stations(self) -> set[str]:
+        """All that ever had a result here."""
+        return self._ledger.stations
 
     def counts(self, station: str) -> Counts:
         """Decisions of a station since they were reset, committed ones only."""
@@ -229,6 +239,11 @@ class Outbox:
     def failure(self) -> BaseException | None:
         """Why nothing is committed any more (a bug, no memory); the service must be started again."""
         return self._writer.failure
+
+    @property
+    def loop(self) -> Loop:
+        """The writer's check-point."""
+        return self._writer.loop
 
     @property
     def idle(self) -> bool:

@@ -31,7 +31,9 @@ from edge_infer.outbox.row import GapKey, Row
 from edge_infer.outbox.settings import OutboxSettings
 from edge_infer.outbox.storage import Alarm, Storage
 from edge_infer.outbox.store import Store
-from edge_infer.outbox.work import PATIENCE_S, Work
+from edge_infer.outbox.work import PATIENCE_S as WISH_S
+from edge_infer.outbox.work import Work
+from edge_infer.progress import Loop
 from edge_infer.result import Result
 
 log = logging.getLogger(__name__)
@@ -41,6 +43,11 @@ RAM_BYTES = 32_000_000
 OUTCOME_S = 0.1
 """How long a delivered row may wait for its deletion."""
 TICK_S = 1.0
+HANG_S = 30.0
+"""A disk that takes nothing for so long is told."""
+PATIENCE_S = 270.0
+"""Disks come back from their errors within minutes; what is in hand would be lost by a restart."""
+DAY_S = 86400.0
 AGE_S = 60.0
 """How often the age of rows is looked at."""
 DEAD_ROWS, DEAD_PART = 10_000, 10
@@ -86,6 +93,7 @@ class Writer:
         """When the oldest row was made, Unix time."""
         self.failure: BaseException | None = None
         """Why the thread ended before it was told to."""
+        self.loop = Loop("outbox (the state disk)", limit_s=HANG_S, patience_s=PATIENCE_S)
         self._settings = settings
         self._storage = storage
         self._handover = handover
@@ -97,22 +105,30 @@ class Writer:
         self._work: Work | None = None
         self._full = False
         self._next_age = 0.0
+        self._ageing = clock.Ageing((settings.max_age_days or 0) * DAY_S)
         self._first_outcome: float | None = None
         storage.fill()
         self._measure()
+
+    def configure(self, settings: OutboxSettings) -> None:
+        """Any thread: other limits from the next commit on."""
+        self._settings = settings
 
     def run(self) -> None:
         """Until the handover is closed and empty."""
         try:
             last = False
             while not last:
+                self.loop.passed(TICK_S)
                 batch, last = self._handover.take(self._patience_s())
+                self.loop.passed()
                 self._step(batch, last=last)
         except BaseException as error:
             # the service must see it and be started again; what was committed is safe
             self.failure = error
             log.critical("the outbox's writer failed: %s", error, exc_info=error)
         finally:
+            self.loop.rest()
             self._ready.close()
             left = len(self._storage.ram.read(0, -1, RAM_BYTES)) if self._storage.ram else 0
             if left:
@@ -217,7 +233,7 @@ class Writer:
             done=work.done,
             on_wire=work.on_wire,
             answered=work.finished,
-            until_s=now_s + PATIENCE_S,
+            until_s=now_s + WISH_S,
         )
 
     def _take_back(self, store: Store, rows: list[Row], transaction: _Transaction) -> list[Row]:
@@ -298,7 +314,7 @@ class Writer:
             return
         self._next_age = time.monotonic() + AGE_S
         if self._settings.max_age_days is not None:
-            before_s = clock.now().timestamp() - self._settings.max_age_days * 86400
+            before_s = self._ageing.now_s() - self._settings.max_age_days * DAY_S
             old = store.expired(before_s, self._ready.sent(store.place), 1000)
             self._give_up(store, old, "too_old", transaction)
         if store.refused:

@@ -51,6 +51,7 @@ class Commands:
         self._reach = reach
         self._closed = False
         self._per_minute = 0
+        self._topics: set[str] = set()
         self._rates = Rates()
         self._audit = Audit(state_dir)
         self._parts = PartMemory()
@@ -58,7 +59,10 @@ class Commands:
         self._lanes = {work: Lane(work, QUEUES[work]) for work in get_args(Work)}
 
     def listen(self, settings: CommandSettings) -> None:
-        """Ask the broker for what is allowed and for nothing else, at each connection anew."""
+        """Ask the broker for what is allowed and for nothing else, at each connection anew.
+
+        Once more where stations or settings are others now.
+        """
         self._per_minute = settings.per_minute
         stations = self._reach.stations
         allowed: list[tuple[VerbName, str | None]] = [
@@ -69,9 +73,15 @@ class Commands:
         ]
         # behind the others: who is answered by the device is heard everywhere
         allowed += [(verb, None) for verb in settings.allow if verb in AT_DEVICE]
+        topics = set()
         for verb, station in allowed:
             where = f"{self._reach.prefix}/{station}" if station is not None else self._reach.prefix
-            self._reach.publisher.subscribe(f"{where}/cmd/{verb}", partial(self._received, verb, station))
+            topics.add(topic := f"{where}/cmd/{verb}")
+            if topic not in self._topics:
+                self._reach.publisher.subscribe(topic, partial(self._received, verb, station))
+        for topic in self._topics - topics:
+            self._reach.publisher.unsubscribe(topic)
+        self._topics = topics
 
     def close(self) -> bool:
         """What is in hand is finished if it takes no longer than a moment; False where it does."""
@@ -107,6 +117,8 @@ class Commands:
             raise RefusedError("bad_request", f"more than {LONGEST_CORRELATION} bytes of correlation data")
         if self._closed:
             raise RefusedError("stopping", "the service stops; ask later", status="busy")
+        if command.station is not None and command.station not in self._reach.stations:
+            raise RefusedError("no_station", f"there is no station {command.station} any more")
         _require_fresh(command)
         who = topic or claimed(command.message) or ""
         per_minute = PARTS_PER_MINUTE if command.verb == PART else self._per_minute

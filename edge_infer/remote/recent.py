@@ -48,6 +48,19 @@ class Recent:
         with self._lock:
             self._committed.setdefault(result.station, deque(maxlen=KEPT)).append(result)
 
+    def forget(self, station: str) -> None:
+        """It was removed."""
+        with self._lock:
+            for kept in (self._committed, self._decided, self._inspected):
+                kept.pop(station, None)
+
+    def keep_scenes(self, keep: bool) -> None:
+        """Whether a frame a station is kept, from now on."""
+        with self._lock:
+            self._scenes = keep
+            if not keep:
+                self._inspected.clear()
+
     def decision(self, station: str) -> Result | None:
         """The newest inspection's."""
         with self._lock:

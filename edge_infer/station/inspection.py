@@ -71,12 +71,22 @@ class Inspection:
     age_ms: float | None = None
     """Of the frame when its outcome was there."""
 
+    @property
+    def inference(self) -> Inference | None:
+        """What the network gave; None where it gave nothing."""
+        return self.outcome if isinstance(self.outcome, Inference) else None
+
+    @property
+    def findings(self) -> Findings | None:
+        """What it found."""
+        return self.inference.findings if self.inference is not None else None
+
     def result(self, verdict: Verdict, now: datetime, *, synced: bool | None) -> Result:
         """The record to publish; ``seq`` and ``streamId`` are given by the outbox."""
         identity = self.setup.identity
         result_id = new_result_id(now)
         asked = self.trigger
-        inference = self.outcome if isinstance(self.outcome, Inference) else None
+        inference = self.inference
         return Result(
             result_id=result_id,
             job_id=(asked.job_id if asked else None) or result_id,

@@ -21,6 +21,7 @@ from edge_infer.station.identity import Identity
 from edge_infer.station.inspection import Inspection, Known, Unusable
 from edge_infer.station.judging import age_s, decide, distrust, glance, look, unhealthy
 from edge_infer.station.meter import Meter
+from edge_infer.station.seat import Seat
 from edge_infer.station.settings import StationSettings
 from edge_infer.station.setup import Setup
 from edge_infer.station.standing import Standing
@@ -32,6 +33,7 @@ QUEUE = 8
 """Inspections that may wait for the network; on a live station a part beyond them is told `overload`."""
 WAITING = 64
 """Parts that may wait for their frame (``delay_ms``)."""
+STOPPED = "the service stopped before an answer"
 
 
 class Station:
@@ -44,15 +46,16 @@ class Station:
         *,
         recorded: bool,
         max_age_s: float,
+        before: Station | None = None,
     ) -> None:
-        """``recorded``: nothing is dropped, deadlines do not hold."""
+        """``recorded``: nothing is dropped, deadlines do not hold. ``before``: whose place it takes."""
         self.name = setup.identity.station
         self.camera = setup.settings.camera
-        self.dropped = 0
+        self.dropped: int = before.dropped if before is not None else 0
         """Frames that a newer one replaced before a request was free."""
         self.fire: Callable[[float], None] | None = None
         """Has a picture taken at that monotonic time, where the camera takes none unless it is asked."""
-        self.meter = Meter()
+        self.meter: Meter = before.meter if before is not None else Meter()
         self.newest_frame: Frame | None = None
         """Of its camera, judged or not."""
         self._delivery = delivery
@@ -69,7 +72,9 @@ class Station:
         """A recording's frames that no request was free for yet."""
         self._open: deque[Inspection] = deque()
         """Not answered yet, in the order of their answers."""
-        self._answers = Answers()
+        # a part that asks once more is told the same
+        self._answers: Answers = before._answers if before is not None else Answers()
+        self._seat = Seat(self)
         self._lost: Unusable | None = None
         """Why no frame comes; told once, then only to parts that ask."""
         self._ended: Unusable | None = None
@@ -99,7 +104,7 @@ class Station:
         with self._changed:
             self._tell_trouble()
         if self._setup.engine is not None:
-            self._setup.engine.add(self)
+            self._setup.engine.add(self._seat)
 
     def configure(self, setup: Setup) -> None:
         """From the next inspection on: what is taken or asked already is judged and published as before.
@@ -118,14 +123,23 @@ class Station:
             # what lasts is told anew: the standing decision must say by what
             self._tell_trouble()
         if setup.engine is not None:
-            setup.engine.add(self)
+            setup.engine.add(self._seat)
             setup.engine.wake()
+
+    def uses(self, engine: Engine) -> bool:
+        """Whether something that is not answered yet is to be judged by it, or the next inspection is."""
+        with self._changed:
+            waiting = (one for one in (*self._open, *self._ahead) if one.outcome is None)
+            return self._setup.engine is engine or any(one.setup.engine is engine for one in waiting)
 
     # -- the camera's side
 
     def offer(self, frame: Frame) -> None:
         """A new frame; on a recording waits until there is room."""
         with self._changed:
+            if self._stopping:
+                # its camera has not heard yet; what is not settled is seen again
+                return
             self.newest_frame = frame
             self._lost = self._ended = None
             if self._parts is not None:
@@ -150,7 +164,7 @@ class Station:
     def trouble(self, trouble: Unusable) -> None:
         """No frame can be judged (camera lost, stalled): one UNDEFINED, and one for each part that waits."""
         with self._changed:
-            told, self._lost = self._trouble is not None, trouble
+            told, self._lost = self.unusable is not None, trouble
             self._newest = None
             self._answer_frameless(trouble)
             if told:
@@ -162,7 +176,7 @@ class Station:
         """The camera is back; it need not have given a frame yet."""
         with self._changed:
             self._lost = None
-            if self._trouble is None:
+            if self.unusable is None:
                 self._standing.over()
 
     def ask(self, trigger: PartTrigger) -> None:
@@ -282,17 +296,21 @@ class Station:
             if (again := self._standing.due(now_s)) is not None:
                 self._delivery.decide(again)
 
-    def stop(self) -> None:
-        """Answer what is open; take nothing more."""
+    def stop(self, why: str | None = None) -> None:
+        """Answer what is open; take nothing more. ``why``: where it is not the whole service that stops."""
         with self._changed:
             self._stopping = True
-            self._newest = None
+            self._newest = self.newest_frame = None
+            if why is not None:
+                self.dropped += len(self._ahead)
             self._ahead.clear()
             for inspection in self._open:
                 if inspection.outcome is None:
-                    inspection.outcome = Unusable("restarted", "the service stopped before an answer")
+                    inspection.outcome = Unusable("restarted", why or STOPPED)
             self._flush()
+            self._standing.over()
             self._changed.notify_all()
+        self._seat.leave()
 
     # -- inside the lock
 
@@ -340,8 +358,9 @@ class Station:
 
     def _ask(self, trigger: PartTrigger, came_with: Frame | None = None) -> bool:
         """True where it now waits for its frame. ``came_with``: a picture that is the part's own."""
+        self.meter.ask()
         inspection = Inspection(self._setup, trigger, due_s=self._due(trigger.time_s))
-        if (why := self._trouble or self._ended) is not None:
+        if (why := self.unusable or self._ended) is not None:
             inspection.outcome, inspection.frame = why, came_with
         elif self._stopping:
             inspection.outcome = Unusable("restarted", "the service is stopping")
@@ -354,13 +373,13 @@ class Station:
         return inspection.outcome is None
 
     @property
-    def _trouble(self) -> Unusable | None:
+    def unusable(self) -> Unusable | None:
         """Why no frame can be judged now."""
         return self._setup.failed or self._lost
 
     def _tell_trouble(self) -> None:
-        if self._trouble is not None:
-            self._open.append(Inspection(self._setup, outcome=self._trouble))
+        if self.unusable is not None:
+            self._open.append(Inspection(self._setup, outcome=self.unusable))
         self._flush()
 
     def _in_network(self) -> int:
@@ -385,12 +404,11 @@ class Station:
         result = inspection.result(verdict, clock.now(), synced=clock.synced())
         if inspection.frame is not None:
             self._time_s = inspection.frame.time_s
-        self._standing.decided(result, lasts=asked is None and inspection.outcome is self._trouble)
-        self.meter.count(result)
+        self._standing.decided(result, lasts=asked is None and inspection.outcome is self.unusable)
+        self.meter.count(result, inspection.inference)
         self._delivery.decide(result)
         if asked is not None or memory.policy.wants(verdict.decision, self._time_s):
-            findings = inspection.outcome.findings if isinstance(inspection.outcome, Inference) else None
-            self._delivery.publish(result, inspection.frame, findings, inspection.setup.settings)
+            self._delivery.publish(result, inspection.frame, inspection.findings, inspection.setup.settings)
         elif inspection.frame is not None and not result.cut_short:
             self._settle(inspection.frame)
         if memory.line_stop and memory.line_stop.add(verdict.decision):

@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Literal, Protocol
 from pydantic import Field
 
 from edge_infer.frame import Frame, PartTrigger
+from edge_infer.progress import Loop
 from edge_infer.result import TriggerType
 from edge_infer.settings import Settings
 
@@ -33,6 +34,8 @@ class Listener(Protocol):
 
     failure: Exception | None
     """A bug that ended it: no part is heard any more."""
+    loop: Loop
+    """Its check-point."""
 
     def stop(self, timeout_s: float) -> bool:
         """False where it did not end in time."""

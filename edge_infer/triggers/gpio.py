@@ -13,6 +13,7 @@ from pydantic import Field
 
 from edge_infer import clock
 from edge_infer.frame import PartTrigger
+from edge_infer.progress import Loop
 from edge_infer.triggers import Listener, PartTriggerSettings, Station
 
 if TYPE_CHECKING:
@@ -23,6 +24,10 @@ log = logging.getLogger(__name__)
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 30.0
 LOOK_S = 0.2
 """How often a waiting thread looks whether it should stop."""
+HANG_S = 10.0
+"""The kernel's driver does not answer: told."""
+PATIENCE_S = 20.0
+"""Nobody knows of the parts that are not heard meanwhile, so the service is started again soon."""
 _EVENTS = 64
 """Edges that the kernel keeps for a slow reader."""
 
@@ -62,6 +67,7 @@ class _Line:
         """The kernel's own count of this line's edges, since it was opened."""
         self.failure: Exception | None = None
         """See Listener."""
+        self.loop = Loop(f"light barrier of {name}", limit_s=HANG_S, patience_s=PATIENCE_S)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"gpio-{name}", daemon=True)
         self._thread.start()
@@ -79,10 +85,13 @@ class _Line:
             # the service looks at it, ends and is started again
             log.exception("%s: a bug ended its thread", self._label)
             self.failure = error
+        finally:
+            self.loop.rest()
 
     def _keep_hearing(self) -> None:
         wait_s = FIRST_WAIT_S
         while not self._stopping.is_set():
+            self.loop.passed()
             try:
                 with self._request() as request:
                     self._change("ready", f"{self._label} is heard")
@@ -93,7 +102,9 @@ class _Line:
                 self._change("lost", f"{self._label}: gpiod is not installed; pip install 'edge-infer[gpio]'")
             except (OSError, ValueError) as error:
                 self._change("lost", f"{self._label} cannot be heard: {_reason(error)}")
-            self._stopping.wait(wait_s * random.uniform(0.8, 1.2))  # noqa: S311 - no secret
+            pause_s = wait_s * random.uniform(0.8, 1.2)  # noqa: S311 - no secret
+            self.loop.passed(pause_s)
+            self._stopping.wait(pause_s)
             wait_s = min(wait_s * 2, LONGEST_WAIT_S)
 
     def _request(self) -> LineRequest:
@@ -117,6 +128,7 @@ class _Line:
 
     def _hear(self, request: LineRequest) -> None:
         while not self._stopping.is_set():
+            self.loop.passed()
             if request.wait_edge_events(LOOK_S):
                 for event in request.read_edge_events():
                     self._pass_on(event)

@@ -21,14 +21,15 @@ __all__ = ["Document", "did_you_mean", "load"]
 M = TypeVar("M", bound=BaseModel)
 
 
-def load(path: Path) -> Document:
+def load(path: Path, *, base: Path | None = None) -> Document:
     """Read a YAML file. ConfigError where it cannot be read at all: missing, not UTF-8, broken syntax.
 
     Mistakes that leave the rest readable (a key given twice) are told with all others by ``validate``.
+    ``base``: the folder that paths in it are relative to, where that is not its own.
     """
     data = read_bytes(path)
     root, mistakes = parse(path, data)
-    return Document(path, hashlib.sha256(data).hexdigest(), root, tuple(mistakes))
+    return Document(path, hashlib.sha256(data).hexdigest(), root, tuple(mistakes), data, base)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,6 +42,10 @@ class Document:
     root: tree.Node
     mistakes: tuple[Mistake, ...]
     """What was wrong already when reading."""
+    written: bytes = b""
+    """The file's bytes."""
+    base: Path | None = None
+    """The folder that paths in it are relative to; None: its own."""
 
     @property
     def data(self) -> Any:
@@ -67,7 +72,9 @@ class Document:
             raise KeyError(at)
         text = json.dumps(tree.strict_data(node))
         try:
-            value = TypeAdapter[M](wanted).validate_json(text, context={"base": self.path.parent})
+            value = TypeAdapter[M](wanted).validate_json(
+                text, context={"base": self.base or self.path.parent}
+            )
         except ValidationError as error:
             said = explain(wanted, self.root, at, error.errors(include_url=False, include_input=False))
             return None, [self.mistake(one.path, one.sentence, key=one.about_key) for one in said]

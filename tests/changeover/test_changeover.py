@@ -300,15 +300,15 @@ def test_every_event_is_one_of_the_documented_kinds(site: Path, state: Path) -> 
         rig.changeover.select_recipe("cap", "small", by="x" * 500 + "\n")
         rig.changeover.set_threshold("cap", "no-bottle", 0.9, by=BY)
         edit(rig, recipes={"small": {"cap": {"rules": [HAS_CAP]}}})
-        rig.changeover.reload(by=BY)
+        rig.reload()
         edit(rig, line="l4")
         with pytest.raises(EdgeInferError):
-            rig.changeover.reload(by=BY)
+            rig.reload()
         for kind, _, data in rig.events:
             KINDS[kind].model_validate_json(json.dumps(data))
         assert rig.kinds() == [
-            "choices_damaged", "recipe_selected", "threshold_changed", "configuration_loaded",
-            "threshold_dropped", "configuration_refused",
+            "choices_damaged", "recipe_selected", "threshold_changed", "threshold_dropped",
+            "configuration_loaded", "configuration_refused",
         ]  # fmt: skip
         assert len(rig.events[1][2]["by"]) == 100
 

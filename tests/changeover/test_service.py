@@ -66,7 +66,7 @@ def test_sighup_reloads_rules_between_two_inspections_and_says_so(
     ("old", "new", "words"),
     [
         ("at_least: 1", "at_least: -1", "stations.cap.rules[0].count.at_least"),
-        ("fps: 20", "fps: 10", "needs a restart: cameras.scene;"),
+        ("host: 127.0.0.1", "host: 127.0.0.2", "needs a restart: mqtt.host;"),
     ],
 )
 def test_sighup_with_what_cannot_run_changes_nothing_and_says_why(

@@ -129,7 +129,7 @@ def test_swaps_under_full_load_lose_double_reorder_and_mix_nothing(tmp_path: Pat
                 else:
                     reloaded["recipes"]["large"]["tape"]["hold_s"] = draw.choice([0, 1])
                     write(path.parent, reloaded)
-                    rig.changeover.reload(by="stress")
+                    rig.reload()
             except EdgeInferError as error:
                 # another thread selected a recipe in between: the rule's name is gone
                 if "has no rule" not in str(error):

@@ -35,8 +35,8 @@ FITS = {
              "cameras.top.password.env", "state_dir", "mqtt.topic_prefix", "cameras.usb.path",
              "models.seals.backend.device", "models.seals.backend.fallback[0]", "stations.cap.rules[0].name",
              "stations.cap.rules[1].name", "stations.part.rules[0].name", "stations.asked.rules[0].name",
-             "stations.replay.rules[0].name"},
-    "control": {"cameras.top.user", "state_dir", "mqtt.password.file", "cameras.usb.path",
+             "stations.replay.rules[0].name", "metrics.sysfs"},
+    "control": {"cameras.top.user", "state_dir", "metrics.sysfs", "mqtt.password.file", "cameras.usb.path",
                 "models.seals.backend.device", "models.seals.backend.fallback[0]"},
     # told at the camera: its password then belongs to nobody
     "empty": {"cameras.top.user"},

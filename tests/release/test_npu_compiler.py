@@ -65,7 +65,7 @@ def test_a_network_with_sizes_of_its_own_is_refused_by_name_and_never_reaches_th
     assert f"NPU: no: {why}" in capsys.readouterr().out
 
     # as if an NPU were here; the compiler would be recognised by what it says
-    monkeypatch.setattr(openvino, "_refuse_absent", lambda *_: None)
+    monkeypatch.setattr(openvino, "refuse_absent", lambda *_: None)
     with pytest.raises(BackendError) as refused:
         openvino.OpenVino(device="NPU.4000").open(load_model(free))
     assert str(refused.value).startswith(f"{load_model(free).network} cannot run on NPU.4000: {why}")

@@ -14,6 +14,7 @@ from edge_infer.findings import Anomaly, Findings
 from edge_infer.network import Network
 from edge_infer.result import Result
 from edge_infer.station.inspection import Unusable
+from edge_infer.station.station import Station
 from tests.support.frames import found, frame
 from tests.support.stations import CAP, IDENTITY, Line, Scripted, now, part
 
@@ -331,3 +332,43 @@ def test_a_station_that_stops_is_not_configured_any_more(network: Scripted) -> N
     line.station.configure(line.setup("gone", failed=MISSING))
     assert line.box.published == []
     assert line.station.identity.external_recipe is None
+
+
+def test_a_station_that_was_replaced_judges_nothing_that_its_camera_still_shows_it(network: Scripted) -> None:
+    line = Line(network)
+    line.station.offer(frame(1, time_s=now()))
+    line.box.wait(1)
+    line.station.stop("the station was removed by a new configuration")
+    line.station.offer(frame(2, time_s=now()))
+    assert line.station.take_newest(line.engine) is None
+    assert line.station.newest_frame is None, "nor does it keep a picture"
+    assert not line.station._seat.take_newest(line.engine)
+
+
+def test_an_engine_is_in_use_as_long_as_something_waits_for_it(network: Scripted, second: Scripted) -> None:
+    network.go.clear()
+    line = Line(network)
+    line.station.offer(frame(1, time_s=now()))
+    assert network.begun.acquire(timeout=5)
+    other = engine_of(second)
+    line.station.configure(line.setup("other", engine=other))
+    assert line.station.uses(line.engine)
+    assert line.station.uses(other)
+    network.go.set()
+    line.box.wait(1)
+    assert not line.station.uses(line.engine)
+
+
+def test_a_station_in_the_place_of_another_goes_on_counting_and_tells_parts_the_same(
+    network: Scripted,
+) -> None:
+    line = Line(network, trigger={"type": "mqtt"})
+    line.station.ask(part("A"))
+    line.station.offer(frame(1, time_s=now()))
+    (told,) = line.box.wait(1)
+    line.station.stop("it was given another camera")
+    after = Station(line.setup(), line.box, recorded=False, max_age_s=1.0, before=line.station)
+    known = after.known("A")
+    assert known is not None
+    assert known.result == told
+    assert after.meter.total == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
@@ -13,12 +13,13 @@ from typing import Any
 
 import yaml
 
-from edge_infer.changeover import Changeover
-from edge_infer.config.site import load_site
+from edge_infer.changeover import Changeover, Configurations
+from edge_infer.config.site import Site, load_site
+from edge_infer.engine import Engine
 from edge_infer.engines import Engines
 from edge_infer.frame import Frame
 from edge_infer.result import Result
-from edge_infer.sdnotify import Notifier
+from edge_infer.station.setup import Setup
 from edge_infer.station.station import Station
 from tests.support.heat import heat
 
@@ -68,22 +69,50 @@ def write(folder: Path, data: Mapping[str, Any]) -> Path:
 class Rig:
     """Also what its stations hand on to."""
 
-    def __init__(self, path: Path, state_dir: Path, *, live: Collection[str] = ()) -> None:
-        """``live``: the stations that look at the newest frame; the others miss none."""
+    def __init__(
+        self, path: Path, state_dir: Path, *, live: Collection[str] = (), site: Site | None = None
+    ) -> None:
+        """``live``: the stations that look at the newest frame; the others miss none. ``site``: what runs,
+        where it is not the file."""
         self.path = path
         self.results: dict[str, list[Result]] = defaultdict(list)
         self.events: list[tuple[str, str | None, dict[str, Any]]] = []
-        site = load_site(path)
+        site = site or load_site(path)
         self.engines = Engines()
-        assert self.engines.open(site, Notifier({}), self.event, lambda: False)
-        self.changeover = Changeover(site, self.engines, state_dir, self.event, boot_id="boot")
+        self._live = live
+        assert self.engines.open(site, lambda _model: None, self.event, lambda: False)
         self.stations: dict[str, Station] = {}
+        self.configurations = Configurations(site, state_dir, self.engines, self.event)
+        self.changeover = Changeover(
+            site, self.engines, state_dir, self.event,
+            boot_id="boot", floor=self, number=self.configurations.number,
+        )  # fmt: skip
+        self.configurations.run(self.changeover)
         for name in site.stations:
-            setup = self.changeover.setup(name)
-            self.stations[name] = Station(setup, self, recorded=name not in live, max_age_s=1)
-            self.stations[name].start()
-            self.changeover.run(self.stations[name])
+            self._open(name, self.changeover.setup(name))
         self.engines.start()
+
+    def _open(self, name: str, setup: Setup) -> None:
+        self.stations[name] = Station(setup, self, recorded=name not in self._live, max_age_s=1)
+        self.stations[name].start()
+
+    def reload(self) -> Sequence[str]:
+        """As somebody asks for it."""
+        return self.configurations.reload(by=BY)
+
+    def change(self, _before: Site, after: Site, setups: Mapping[str, Setup]) -> None:
+        """See Floor; without cameras."""
+        for name in [one for one in self.stations if one not in after.stations]:
+            self.stations.pop(name).stop("removed")
+        for name, setup in setups.items():
+            if name in self.stations:
+                self.stations[name].configure(setup)
+            else:
+                self._open(name, setup)
+
+    def uses(self, engine: Engine) -> bool:
+        """See Floor."""
+        return any(one.uses(engine) for one in list(self.stations.values()))
 
     def see(self, frame: Frame, *stations: str) -> None:
         """All stations, or these, judge it."""
@@ -125,9 +154,11 @@ class Rig:
 
 
 @contextmanager
-def running(path: Path, state_dir: Path, *, live: Collection[str] = ()) -> Iterator[Rig]:
+def running(
+    path: Path, state_dir: Path, *, live: Collection[str] = (), site: Site | None = None
+) -> Iterator[Rig]:
     """From the start to the end of a service, as far as changes of what it runs go."""
-    rig = Rig(path, state_dir, live=live)
+    rig = Rig(path, state_dir, live=live, site=site)
     try:
         yield rig
     finally:

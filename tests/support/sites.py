@@ -132,6 +132,12 @@ outbox:
 commands:
   allow: [ping, get_status]
   per_minute: 60
+metrics:
+  address: 127.0.0.1
+  port: 9464
+  textfile: own.prom
+  every_s: 15
+  sysfs: /sys
 recipes:
   night:
     cap:

@@ -29,8 +29,8 @@ def get_status(_request: GetStatus, command: Command, reach: Reach) -> Answer:
         boot_id=reach.boot_id,
         since=reach.started_at,
         uptime_s=round(time.monotonic() - reach.started_s, 3),
-        cameras=tuple(CameraStats(camera=name, state=one.state) for name, one in reach.cameras.items()),
-        stations=tuple(_station(name, one, reach) for name, one in stations.items()),
+        cameras=tuple(CameraStats(camera=name, state=one.state) for name, one in list(reach.cameras.items())),
+        stations=tuple(_station(name, one, reach) for name, one in list(stations.items())),
         outbox=reach.outbox.stats.message(),
         mqtt=Connection(connections=stats.connections, delivered=stats.delivered, refused=stats.refused),
     )
