@@ -207,10 +207,10 @@ def test_a_folder_that_is_replaced_while_it_is_read_is_not_run(
     write_network(folder, 1)
     opens = OnnxRuntime.open
 
-    def slow(settings: OnnxRuntime, card: ModelCard) -> Any:
+    def slow(settings: OnnxRuntime, card: ModelCard, *rest: Any) -> Any:
         if card.network.parent == folder:
             write_network(folder, 2)
-        return opens(settings, card)
+        return opens(settings, card, *rest)
 
     monkeypatch.setattr(OnnxRuntime, "open", slow)
     with pytest.raises(ConfigError, match=r"models\.a: its files were replaced while they were read"):
@@ -223,7 +223,7 @@ def test_a_folder_that_is_replaced_while_it_is_read_is_not_run(
 def test_a_model_for_which_there_is_no_memory_changes_nothing(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def greedy(_settings: OnnxRuntime, _card: ModelCard) -> Any:
+    def greedy(_settings: OnnxRuntime, _card: ModelCard, *_: Any) -> Any:
         raise MemoryError
 
     write_network(rig.path.parent / "a", 1)
@@ -300,10 +300,10 @@ def test_a_bug_in_the_middle_of_a_change_ends_the_service(rig: Rig, monkeypatch:
 def test_a_stop_while_a_model_is_compiled_changes_nothing(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     opens, compiling, go = OnnxRuntime.open, threading.Event(), threading.Event()
 
-    def slow(settings: OnnxRuntime, card: ModelCard) -> Any:
+    def slow(settings: OnnxRuntime, card: ModelCard, *rest: Any) -> Any:
         compiling.set()
         assert go.wait(20)
-        return opens(settings, card)
+        return opens(settings, card, *rest)
 
     monkeypatch.setattr(OnnxRuntime, "open", slow)
     write_network(rig.path.parent / "a", 1)
@@ -332,10 +332,10 @@ def test_a_second_reload_waits_for_the_first_and_reads_the_file_after_it(
 ) -> None:
     opens, compiling, go = OnnxRuntime.open, threading.Event(), threading.Event()
 
-    def slow(settings: OnnxRuntime, card: ModelCard) -> Any:
+    def slow(settings: OnnxRuntime, card: ModelCard, *rest: Any) -> Any:
         compiling.set()
         assert go.wait(20)
-        return opens(settings, card)
+        return opens(settings, card, *rest)
 
     monkeypatch.setattr(OnnxRuntime, "open", slow)
     write_network(rig.path.parent / "a", 1)

@@ -388,12 +388,12 @@ def slow():
     from edge_infer.backends import onnxruntime
     opens, times = onnxruntime.OnnxRuntime.open, []
 
-    def open_slowly(self, card):
+    def open_slowly(self, card, *rest):
         times.append(card)
         if len(times) > 1:
             print("compiles", file=sys.stderr, flush=True)
             time.sleep(60)
-        return opens(self, card)
+        return opens(self, card, *rest)
 
     onnxruntime.OnnxRuntime.open = open_slowly
 
