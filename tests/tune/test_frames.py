@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from edge_infer.errors import EdgeInferError
-from edge_infer.tune.frames import BLOCKS, FEWEST, digest_of, divide, pictures
+from edge_infer.tune.frames import BLOCKS, digest_of, divide, pictures
 
 
 def noise(folder: Path, count: int, *, first: int = 0) -> Path:
