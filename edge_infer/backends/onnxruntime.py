@@ -82,7 +82,7 @@ class OnnxRuntimeBackend(Pool["_Request"]):
 
 
 class _Request:
-    """Memory of ours that is bound to the session: it allocates nothing for a frame."""
+    """Memory for the picture, filled again and again; the answers are new arrays each time."""
 
     def __init__(self, session: Any, backend: OnnxRuntimeBackend) -> None:
         self._session, self._backend = session, backend

@@ -53,6 +53,8 @@ def batch(
     if out.suffix.lower() not in (LINES, PARQUET):
         raise click.UsageError(f"--out {out}: its name must end in {LINES} or {PARQUET}")
     # heavy parts are loaded when there is something to do, not for `edge-infer --help`
+    import cv2
+
     from edge_infer.batch import inputs as files
     from edge_infer.batch.batch import fingerprint, run
     from edge_infer.batch.part import Part, folder_of
@@ -62,6 +64,8 @@ def batch(
 
     if out.suffix.lower() == PARQUET:
         _need_pyarrow()
+    # a resize is faster alone than waiting for a core that the runtime holds
+    cv2.setNumThreads(1)
     signals = _Signals()
     card = load_model(model)
     settings = choose_backend(card.network, backend, device).in_profile("throughput")

@@ -57,6 +57,19 @@ def test_lines_are_the_objects_of_infer_with_no_times_and_with_frame(
         assert line == answer
 
 
+def test_no_picture_waits_for_a_core_that_the_runtime_holds(
+    model: Path, parts: Path, tmp_path: Path, run: Run
+) -> None:
+    before = cv2.getNumThreads()
+    cv2.setNumThreads(2)
+    try:
+        assert run(model, parts, "--out", tmp_path / "o.jsonl")[0] == 0
+        # OpenCV would share each resize among threads of its own, beside those that judge
+        assert cv2.getNumThreads() == 1
+    finally:
+        cv2.setNumThreads(before)
+
+
 def close_to(found: list[dict[str, Any]], wanted: list[dict[str, Any]]) -> bool:
     """Streams sum in another order than one request alone: the last digits may differ."""
     assert [one["label"] for one in found] == [one["label"] for one in wanted]
