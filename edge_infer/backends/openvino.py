@@ -94,7 +94,12 @@ class OpenVinoBackend(Pool["_Request"]):
                 card.network, settings.precision, self.running, self.precision,
             )  # fmt: skip
         self.requests = settings.requests or _requests(compiled, self.profile)
-        super().__init__("OpenVINO", (_Request(compiled, self) for _ in range(self.requests)))
+        try:
+            requests = [_Request(compiled, self) for _ in range(self.requests)]
+        except FAILURES as error:
+            # each takes memory of the device
+            raise _cannot_run(core, card, device, error) from error
+        super().__init__("OpenVINO", requests)
 
 
 class _Request:
@@ -242,10 +247,14 @@ def _compile(
         # a virtual device compiles again by itself, now that it is known to survive
         return compiled if device == accelerator else core.compile_model(network, device, hints)
     except FAILURES as error:
-        raise BackendError(
-            f"OpenVINO cannot run {card.network} on {device}: {reason(error)}",
-            hint=f"devices on this machine: {', '.join(core.available_devices)}",
-        ) from error
+        raise _cannot_run(core, card, device, error) from error
+
+
+def _cannot_run(core: openvino.Core, card: ModelCard, device: str, error: Exception) -> BackendError:
+    return BackendError(
+        f"OpenVINO cannot run {card.network} on {device}: {reason(error)}",
+        hint=f"devices on this machine: {', '.join(core.available_devices)}",
+    )
 
 
 def _npu_of(core: openvino.Core, device: str) -> str | None:

@@ -37,6 +37,8 @@ class Part:
         self._journal = self._data = -1
         self._waiting: list[bytes] = []
         self._next = self.mark
+        self._is_begun = False
+        held.callback(self._clear_unbegun)
 
     @classmethod
     def open(cls, out: Path, *, restart: bool) -> Part:
@@ -68,6 +70,7 @@ class Part:
 
         EdgeInferError: there are lines of another batch.
         """
+        self._is_begun = True
         with _told(self._folder, "read"):
             found = read(self._folder / _JOURNAL, self.lines)
             if found is not None and (found.mark.lines or found.complete):
@@ -157,6 +160,11 @@ class Part:
     def close(self) -> None:
         """Another process may go on. Safe to call twice."""
         self._held.close()
+
+    def _clear_unbegun(self) -> None:
+        """A run that fails before it begins leaves nothing but what an earlier one left."""
+        if not self._is_begun and not (self._folder / _JOURNAL).exists():
+            self.clear()
 
     def _compare(self, found: Found, batch: Mapping[str, str]) -> None:
         differing = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -158,10 +159,18 @@ def _masks(weights: Rows, prototypes: Prototypes, size: tuple[int, int], transfo
 
 
 def _lies_beside(mask: Grid) -> bool:
-    """Whether nothing of it lies in the box."""
+    """Whether nothing of it lies in the box, or only in what of the box is padding."""
     positive = mask.values > 0
+    x1, y1, x2, y2 = mask.inside
+    rows = _well_inside(y1 * mask.scale_y + mask.shift_y, y2 * mask.scale_y + mask.shift_y)
+    columns = _well_inside(x1 * mask.scale_x + mask.shift_x, x2 * mask.scale_x + mask.shift_x)
     # spread over the frame, which takes longer, only where what is above 0 may lie beside the box
-    return not positive[2:-2, 2:-2].any() and (not positive.any() or mask.is_empty)
+    return not positive[rows, columns].any() and (not positive.any() or mask.is_empty)
+
+
+def _well_inside(start: float, end: float) -> slice:
+    """Cells between the two, without those at the edge."""
+    return slice(max(math.floor(start) + 1, 0), max(math.ceil(end) - 1, 0))
 
 
 def _spans(sides: NDArray[np.float64], count: int) -> list[tuple[int, int]]:

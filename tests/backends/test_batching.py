@@ -115,6 +115,36 @@ def test_a_failure_is_told_to_everyone_of_the_batch_and_the_next_one_runs(tmp_pa
     backend.close()
 
 
+def test_a_frame_that_is_given_up_before_it_ran_holds_up_nobody(tmp_path: Path) -> None:
+    backend = echo(tmp_path, batch=2, wait_ms=1000)
+    for _ in range(3):
+        with pytest.raises(ZeroDivisionError), backend.request():
+            raise ZeroDivisionError
+    with ThreadPoolExecutor(2) as threads:
+        answers = threads.map(lambda level: grey(backend, level), (1, 2, 3, 4))
+        assert list(answers) == pytest.approx([1, 2, 3, 4], abs=1e-3)
+    backend.close()
+
+
+def test_who_is_in_a_batch_while_the_backend_closes_gets_an_answer(tmp_path: Path) -> None:
+    backend = echo(tmp_path, batch=2, wait_ms=200)
+    asked = threading.Event()
+
+    def waiting() -> float:
+        with backend.request() as request:
+            request.picture.fill(np.full((1, 64, 96, 3), 7, np.uint8))
+            asked.set()
+            return float(request.infer({})["echo"].flat[0]) * 255
+
+    with ThreadPoolExecutor(1) as threads:
+        answer = threads.submit(waiting)
+        assert asked.wait(10)
+        backend.close()
+        assert answer.result(10) == pytest.approx(7, abs=1e-3)
+    with pytest.raises(BackendError, match="closed"), backend.request():
+        pass
+
+
 def test_a_real_network_finds_the_same_alone_and_in_a_batch() -> None:
     scene = Scene(5, 10, defect_rate=0.5)
     pictures = [scene.pixels(scene.arrival(number)) for number in range(8)]

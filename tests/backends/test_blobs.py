@@ -35,7 +35,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     def compile_it(core: object, card: ModelCard, *rest: object) -> object:
         told.append(card.name)
-        return real(core, card, *rest)  # type: ignore[arg-type]
+        return real(core, card, *rest)  # type: ignore[arg-type]  # passed on as given
 
     monkeypatch.setattr(backend_module, "_compile", compile_it)
     return told

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import openvino
 import pytest
 
 from edge_infer import cores
@@ -80,6 +81,17 @@ def test_a_profile_sizes_the_requests_to_the_device(card: ModelCard) -> None:
         assert backend.requests == (1 if profile == "latency" else at_once + 2)
         backend.close()
     assert OpenVino(profile="throughput", requests=3).open(card).requests == 3
+
+
+def test_a_device_without_memory_for_the_requests_cannot_run_the_network(
+    card: ModelCard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: object) -> None:
+        raise RuntimeError("Exception from src/plugin.cpp:1:\n[GPU] out of memory")
+
+    monkeypatch.setattr(openvino.CompiledModel, "create_infer_request", full)
+    with pytest.raises(BackendError, match=r"cannot run .* on CPU: \[GPU\] out of memory"):
+        OpenVino().open(card)
 
 
 def test_it_takes_no_more_threads_than_it_was_given(card: ModelCard, monkeypatch: pytest.MonkeyPatch) -> None:

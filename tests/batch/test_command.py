@@ -70,6 +70,25 @@ def test_no_picture_waits_for_a_core_that_the_runtime_holds(
         cv2.setNumThreads(before)
 
 
+def test_a_device_that_is_not_there_leaves_nothing(
+    model: Path, parts: Path, tmp_path: Path, run: Run
+) -> None:
+    code, told = run(model, parts, "--out", tmp_path / "o.jsonl", "--device", "Abacus")
+    assert code == 1
+    assert "no device Abacus" in told
+    assert not list(tmp_path.glob("o.jsonl*"))
+
+
+def test_a_device_that_is_not_there_costs_nothing_of_what_was_judged(
+    model: Path, parts: Path, tmp_path: Path, run: Run
+) -> None:
+    folder = tmp_path / "o.jsonl.part"
+    folder.mkdir()
+    (folder / "journal.jsonl").write_bytes(b"whatever it says")
+    assert run(model, parts, "--out", tmp_path / "o.jsonl", "--device", "Abacus")[0] == 1
+    assert (folder / "journal.jsonl").read_bytes() == b"whatever it says"
+
+
 def close_to(found: list[dict[str, Any]], wanted: list[dict[str, Any]]) -> bool:
     """Streams sum in another order than one request alone: the last digits may differ."""
     assert [one["label"] for one in found] == [one["label"] for one in wanted]

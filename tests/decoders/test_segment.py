@@ -114,6 +114,17 @@ def test_an_object_whose_mask_is_empty_is_no_object() -> None:
     assert len(found.masks) == 2
 
 
+def test_an_object_whose_mask_lies_in_the_padding_is_no_object() -> None:
+    wide = (640, 192)
+    # 24 lines of padding above and below
+    transform = letterbox(*wide, SIZE[1], SIZE[0], "center").transform((0, 0, *wide), *wide)
+    answers = _answers("yolov8", ((80.0, 17.0, 60.0, 26.0),), np.eye(1, COUNT, dtype=np.float32))
+    planes = answers["output1"]
+    for lines, found in ((20, 0), (28, 1)):
+        planes[0, 0] = np.where(np.arange(PLANES[0])[:, None] < lines // 4, 1, -1)
+        assert len(_detections(decode(card("segment", "yolov8"), answers, transform))) == found
+
+
 def test_masks_stay_small_until_they_are_asked_for() -> None:
     big = (8000, 6000)
     transform = letterbox(*big, SIZE[1], SIZE[0], "center").transform((0, 0, *big), *big)
