@@ -75,8 +75,10 @@ def test_status_says_what_runs_and_what_does_not_in_capitals(sock: Path) -> None
         lines = run("status").stdout.splitlines()
     assert lines == [
         "edge-infer 0.1.0, running since 2026-11-30T12:00:00Z, process 7",
-        "runs: configuration 11 of /etc/s.yaml, sha256 abababababab, "
-        + "loaded 2026-11-30T12:00:00Z by ctl:anna",
+        (
+            "runs: configuration 11 of /etc/s.yaml, sha256 abababababab, "
+            "loaded 2026-11-30T12:00:00Z by ctl:anna"
+        ),
         "station cap: camera top, model seals, recipe small",
         "station ring: camera top, model gone: JUDGES NOTHING: it is?[2J gone",
         "camera top: lost since 2026-11-30T12:00:00Z: unplugged",
@@ -90,8 +92,10 @@ def test_status_says_what_runs_and_what_does_not_in_capitals(sock: Path) -> None
     [
         (
             {"rolledBack": {"number": 12, "at": "2026-11-30T03:00:00Z", "by": "ctl:anna"}},
-            "ROLLED BACK from configuration 12 at 2026-11-30T03:00:00Z by ctl:anna: /etc/s.yaml DOES NOT RUN "
-            + "until it is changed and reloaded",
+            (
+                "ROLLED BACK from configuration 12 at 2026-11-30T03:00:00Z by ctl:anna: "
+                "/etc/s.yaml DOES NOT RUN until it is changed and reloaded"
+            ),
         ),
         ({"fileIs": "changed"}, "/etc/s.yaml WAS CHANGED since and is not loaded: edge-infer ctl reload"),
         ({"fileIs": "unreadable"}, "/etc/s.yaml CANNOT BE READ"),
