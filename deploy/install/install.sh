@@ -57,7 +57,8 @@ trap 'rm -rf "$new"' EXIT
 mkdir -p "$TOP"
 umask 022
 "$python" -m venv --without-pip "$new"
-"$new/bin/python" "$here"/wheels/pip-*.whl/pip install --quiet --disable-pip-version-check --no-cache-dir --root-user-action=ignore \
+pip=$(echo "$here"/wheels/pip-*.whl)
+"$new/bin/python" "$pip/pip" install --quiet --disable-pip-version-check --no-cache-dir --root-user-action=ignore \
 	--no-index --find-links "$here/wheels" --no-compile 'edge-infer[gpio]'
 version=$("$new/bin/python" -IBm edge_infer --version)
 "$python" -I "$here/settle.py" "$new" "$(readlink -f "$python")"
