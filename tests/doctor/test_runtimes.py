@@ -49,7 +49,7 @@ def test_b03_b05_devices_that_are_not_there_fail_and_a_fallback_warns(tmp_path: 
     assert all(found[f"models.{name}"].mend for name in backends)
 
 
-@pytest.mark.parametrize("name", ["SIGILL", "SIGSEGV", "SIGABRT"])
+@pytest.mark.parametrize("name", ["SIGILL", "SIGABRT"])
 def test_b13_a_crash_is_a_finding_with_signal_version_and_way_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
@@ -73,7 +73,7 @@ def test_one_that_never_returns_is_ended_at_the_limit(
 ) -> None:
     code = "import signal\nwhile True: signal.pause()"
     monkeypatch.setenv("PYTHONPATH", str(runtime(tmp_path / "path", "openvino", code)))
-    found = told(runtimes.check, subject(root(tmp_path / "root")), limit_s=4)["runtimes.openvino"]
+    found = told(runtimes.check, subject(root(tmp_path / "root")), limit_s=2.5)["runtimes.openvino"]
     assert "hangs: no answer within" in found.found
     # nobody asked for it
     assert found.status == "warn"

@@ -60,7 +60,6 @@ UNIT = {
     "AmbientCapabilities": "",
     "RestrictAddressFamilies": "AF_UNIX AF_INET AF_INET6 AF_NETLINK",
     "LoadCredential": "",
-    "LoadCredentialEncrypted": "",
     "CacheDirectory": "edge-infer",
     "StateDirectory": "edge-infer",
 }
@@ -93,10 +92,16 @@ def booted(folder: Path, config: Path | str = "/etc/edge-infer/edge-infer.yaml",
     programs.mkdir()
     lines = {**UNIT, **said}
     lines["ExecStart"] = lines["ExecStart"].replace("CONFIG", str(config))
+    credentials = lines.pop("LoadCredential")
     (folder / "said").write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
+    (folder / "files").write_text(
+        f"[Service]\nLoadCredential=old:/x\nLoadCredential=\nLoadCredential={credentials}\n"
+    )
     program = programs / "systemctl"
     program.write_text(
-        f'#!/bin/sh\n[ "$1" = --version ] && echo "systemd 252 (252.39-1~deb12u1)" || cat {folder}/said\n'
+        "#!/bin/sh\n"
+        'case "$1" in --version) echo "systemd 252 (252.39-1~deb12u1)";;\n'
+        f"cat) cat {folder}/files;; *) cat {folder}/said;; esac\n"
     )
     program.chmod(0o755)
     return programs
