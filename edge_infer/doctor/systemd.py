@@ -69,7 +69,7 @@ class Unit:
 
 
 def ask(booted: Path) -> Unit:
-    """Waits up to ``ASK_S`` a question. ``booted``: a folder that is there where systemd is the first process."""
+    """Waits up to ``ASK_S`` a question. ``booted``: a folder that systemd makes as the first process."""
     if not booted.is_dir():
         return Unit()
     try:

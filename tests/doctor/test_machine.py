@@ -43,14 +43,14 @@ def ordinary(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_b03_an_npu_that_is_asked_for_and_not_there_fails(tmp_path: Path) -> None:
-    found = told(devices.check, subject(root(tmp_path / "root"), site_on(tmp_path / "site", NPU)))["accel"]
+    found = told(devices.check, subject(root(tmp_path / "root"), site_on(tmp_path / "site", NPU)))["npu"]
     assert found.status == "fail"
     assert "modprobe intel_vpu" in found.mend
 
 
 def test_an_npu_that_no_driver_has_taken_is_told(tmp_path: Path) -> None:
     folder = root(tmp_path, **{f"{PCI}/class": "0x120000", f"{PCI}/vendor": "0x8086"})
-    found = told(devices.check, subject(folder))["accel"]
+    found = told(devices.check, subject(folder))["npu"]
     assert found.status == "warn"
     assert "no driver has taken it" in found.found
     assert "sudo modprobe intel_vpu" in found.mend
@@ -59,18 +59,18 @@ def test_an_npu_that_no_driver_has_taken_is_told(tmp_path: Path) -> None:
 def test_b03_an_npu_whose_user_space_driver_is_missing_is_told(tmp_path: Path) -> None:
     folder = root(tmp_path / "root")
     node(folder / "dev/accel/accel0", 0o660, 0)
-    found = told(devices.check, subject(folder, site_on(tmp_path / "site", NPU)))["accel"]
+    found = told(devices.check, subject(folder, site_on(tmp_path / "site", NPU)))["npu"]
     assert found.status == "fail"
     assert "user-space driver is not" in found.found
     write(folder, {"usr/lib/x86_64-linux-gnu/libze_intel_npu.so.1": ""})
-    assert told(devices.check, subject(folder, site_on(tmp_path / "site", NPU)))["accel"].status == "ok"
+    assert told(devices.check, subject(folder, site_on(tmp_path / "site", NPU)))["npu"].status == "ok"
 
 
 @pytest.mark.usefixtures("ordinary")
 def test_an_npu_of_a_group_that_one_is_not_in_is_told_with_the_command(tmp_path: Path) -> None:
     folder = root(tmp_path / "root")
     node(folder / "dev/accel/accel0", 0o660, 44)
-    found = told(devices.check, subject(folder, site_on(tmp_path / "site", NPU)))["accel"]
+    found = told(devices.check, subject(folder, site_on(tmp_path / "site", NPU)))["npu"]
     assert found.status == "fail"
     assert found.mend.startswith("sudo usermod -aG video op")
 
