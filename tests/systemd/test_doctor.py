@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tests.support.systemd.service import CONFIGURATION, Service
+from tests.support.systemd.service import CONFIGURATION, PYTHON, Service
 
 
 def told(service: Service, *words: str) -> dict[str, dict[str, str]]:
@@ -25,6 +25,20 @@ def test_it_asks_the_service_that_runs_and_takes_nothing_from_it(service: Servic
     assert found["mqtt.publish"]["status"] == "ok"
     assert found["reach"]["status"] == "ok"
     assert [one for one in found.values() if one["status"] == "fail"] == []
+    stranger = (
+        "setpriv",
+        "--reuid=65534",
+        "--regid=65534",
+        "--clear-groups",
+        PYTHON,
+        "-B",
+        "-m",
+        "edge_infer",
+    )
+    said = service.machine.ask(*stranger, "doctor", CONFIGURATION, "--json").stdout.splitlines()
+    seen = {one["check"]: one for one in (json.loads(line) for line in said if line.startswith("{"))}
+    # who may not ask the service takes no camera from it
+    assert seen["cameras"]["mend"] == f"sudo edge-infer doctor {CONFIGURATION}"
     before = len(heard.messages("/result"))
     heard.wait(lambda got: len(got) > before, "/result")
     assert service.pid == process
