@@ -26,7 +26,9 @@ state() {
 
 [ "$(id -u)" = 0 ] || die "must be run by root: sudo $0"
 [ ! -e /var/lib/dpkg/info/edge-infer.list ] || [ ! -e /lib/systemd/system/edge-infer.service ] ||
-	die "edge-infer is installed as a Debian package here: use that, or \`apt remove edge-infer\` first"
+	die "edge-infer is installed as a Debian package here: use that, or \`dpkg --purge edge-infer\` first (it leaves the configuration)"
+# a package that was removed leaves it so
+[ ! -L "$UNIT" ] || die "edge-infer.service is masked: systemctl unmask edge-infer"
 
 case "${1:-install}" in
 install) ;;
