@@ -83,7 +83,7 @@ PACKED := setup.cfg pyproject.toml README.md CHANGELOG.md LICENSE \
 # mosquitto is the tests' broker, GStreamer's RTSP server their network camera, systemd checks the unit;
 # libaravis is both the industrial cameras' library and the tests' industrial camera; an emulated machine with Debian's
 # kernel has USB cameras, which udev names; a container with a Debian of its own runs the service under a real systemd
-DEBIAN := systemd systemd-container mmdebstrap openssl strace mosquitto mosquitto-clients libaravis-0.8-0 iproute2 gir1.2-gst-rtsp-server-1.0 python3-gi gstreamer1.0-tools \
+DEBIAN := man-db systemd systemd-container mmdebstrap openssl strace mosquitto mosquitto-clients libaravis-0.8-0 iproute2 gir1.2-gst-rtsp-server-1.0 python3-gi gstreamer1.0-tools \
 	$(addprefix gstreamer1.0-plugins-,base good bad ugly) \
 	$(if $(X86),qemu-system-x86 busybox-static kmod cpio v4l-utils udev)
 missing = $(filter-out $(shell dpkg-query -Wf '$${db:Status-Status}/$${Package}\n' 2>/dev/null | sed -n 's,^installed/,,p'),$(1))

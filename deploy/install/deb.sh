@@ -53,8 +53,10 @@ gzip -9n "$doc/changelog" "$stage/usr/share/man/man8/edge-infer.8"
 "$python" -I "$here/licences.py" "$doc" "$venv/lib/python3.$minor/site-packages"
 
 install -D -m 755 -t "$stage/DEBIAN" "$here/deb/postinst" "$here/deb/prerm" "$here/deb/postrm"
+# in KiB, as dpkg counts; du would count folders as this disk has them
+size=$(find "$stage" -type f -printf '%s\n' -o -printf '1\n' | awk '{ sum += int(($1 + 1023) / 1024) } END { print sum }')
 sed -e "s/@VERSION@/$version/; s/@ARCHITECTURE@/$architecture/; s/@PYTHON@/3.$minor/; s/@NEXT_PYTHON@/3.$((minor + 1))/" \
-	-e "s/@SIZE@/$(du -sk --apparent-size "$stage" | cut -f1)/" "$here/deb/control" >"$stage/DEBIAN/control"
+	-e "s/@SIZE@/$size/" "$here/deb/control" >"$stage/DEBIAN/control"
 # what `dpkg --verify` compares with
 (cd "$stage" && find . -path ./DEBIAN -prune -o -type f -printf '%P\0' | LC_ALL=C sort -z | xargs -0 md5sum) >"$stage/DEBIAN/md5sums"
 

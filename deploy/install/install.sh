@@ -26,7 +26,9 @@ state() {
 
 [ "$(id -u)" = 0 ] || die "must be run by root: sudo $0"
 [ ! -e /var/lib/dpkg/info/edge-infer.list ] || [ ! -e /lib/systemd/system/edge-infer.service ] ||
-	die "edge-infer is installed as a Debian package here: use that, or \`apt remove edge-infer\` first"
+	die "edge-infer is installed as a Debian package here: use that, or \`dpkg --purge edge-infer\` first (it leaves the configuration)"
+# a package that was removed leaves it so
+[ ! -L "$UNIT" ] || die "edge-infer.service is masked: systemctl unmask edge-infer"
 
 case "${1:-install}" in
 install) ;;
@@ -57,7 +59,8 @@ trap 'rm -rf "$new"' EXIT
 mkdir -p "$TOP"
 umask 022
 "$python" -m venv --without-pip "$new"
-"$new/bin/python" "$here"/wheels/pip-*.whl/pip install --quiet --disable-pip-version-check --no-cache-dir --root-user-action=ignore \
+pip=$(echo "$here"/wheels/pip-*.whl)
+"$new/bin/python" "$pip/pip" install --quiet --disable-pip-version-check --no-cache-dir --root-user-action=ignore \
 	--no-index --find-links "$here/wheels" --no-compile 'edge-infer[gpio]'
 version=$("$new/bin/python" -IBm edge_infer --version)
 "$python" -I "$here/settle.py" "$new" "$(readlink -f "$python")"

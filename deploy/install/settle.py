@@ -21,6 +21,14 @@ def settle(venv: Path, python: Path) -> None:
         _, _, program = one.read_text().partition("\n")
         # nothing of the caller's environment gets in, nothing is written beside the program
         one.write_text(f"#!{HOME}/bin/python -IB\n{program}")
+    for record in venv.glob("lib/python*/site-packages/*.dist-info/RECORD"):
+        # programs that are gone, or not what they were: they named the place where they were made
+        kept = [
+            line
+            for line in record.read_text().splitlines(keepends=True)
+            if not line.startswith("../../../bin/")
+        ]
+        record.write_text("".join(kept))
     for name, to in (("python", str(python)), ("python3", "python"), (python.name, "python")):
         (venv / "bin" / name).unlink(missing_ok=True)
         (venv / "bin" / name).symlink_to(to)

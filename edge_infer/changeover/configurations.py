@@ -156,7 +156,8 @@ class Configurations:
                 changed = work()
             except EdgeInferError as error:
                 wrong = isinstance(error, ConfigError)
-                mistakes = [str(one) for one in error.mistakes] if wrong else [str(error)]  # type: ignore[attr-defined]
+                told = error.mistakes if isinstance(error, ConfigError) else (error,)
+                mistakes = [str(one) for one in told]
                 log.error("%s refused, nothing changed: %s", what, error)
                 self.last = Outcome(what, short(by), clock.now(), (), tuple(mistakes), wrong)
                 self._event(

@@ -39,13 +39,17 @@ def run(arguments: Sequence[str], limit_s: float, *, given: str = "") -> Ended:
         )
     except OSError as error:
         return Ended((), f"no process could be started: {error.strerror}")
-    try:
-        out, err = process.communicate(given, timeout=max(0.1, limit_s))
-        late = False
-    except subprocess.TimeoutExpired:
-        late = True
-        _end(process)
-        out, err = process.communicate()
+    late = False
+    with process:
+        try:
+            out, err = process.communicate(given, timeout=max(0.1, limit_s))
+        except subprocess.TimeoutExpired:
+            late = True
+            _end(process)
+            out, err = process.communicate()
+        finally:
+            # also what it left behind
+            _end(process)
     lines = tuple(out.splitlines())
     if late:
         return Ended(lines, f"hangs: no answer within {limit_s:.0f} s")

@@ -20,7 +20,7 @@ _LIBRARIES = (
 )
 _KINDS = {
     "NPU": (
-        "accel",
+        "npu",
         "/dev/accel",
         "accel[0-9]*",
         "intel_vpu",

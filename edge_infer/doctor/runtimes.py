@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import sys
-import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import metadata
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edge_infer.doctor import child
 from edge_infer.doctor.finding import Finding, fail, ok, warn
+from edge_infer.doctor.later import later
 from edge_infer.doctor.subject import Subject
+
+if TYPE_CHECKING:
+    from edge_infer.backends import BackendSettings
 
 SURVEY = "edge_infer.backends.survey"
 PIP = f"{sys.executable} -m pip"
@@ -40,30 +44,25 @@ def check(subject: Subject, by_s: float) -> Iterator[Finding]:
         return
     site = subject.site
     uses = list(site.models.items()) if site is not None else []
-    found: dict[str, list[Finding]] = {}
-
-    def ask(name: str) -> None:
-        devices = _devices([use.backend for _, use in uses if use.backend.type == name])
-        models = {model: use.backend for model, use in uses if use.backend.type == name}
-        found[name] = list(_runtime(name, devices, models, by_s))
-
-    threads = [
-        threading.Thread(target=ask, args=(name,), name=f"doctor-{name}", daemon=True) for name in NAMES
-    ]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
+    asked = []
     for name in NAMES:
-        yield from found[name]
+        models = {model: use.backend for model, use in uses if use.backend.type == name}
+        asked.append(later(name, partial(_runtime, name, models, by_s)))
+    for one in asked:
+        yield from one.result()
 
 
-def _devices(backends: Sequence[Any]) -> list[str]:
+def _devices(backends: Iterable[BackendSettings]) -> list[str]:
     wanted = [device for one in backends for device in (one.device, *one.fallback)]
     return list(dict.fromkeys(["CPU", *wanted]))
 
 
-def _runtime(name: str, devices: list[str], models: dict[str, Any], by_s: float) -> Iterator[Finding]:
+def _runtime(name: str, models: Mapping[str, BackendSettings], by_s: float) -> list[Finding]:
+    return list(_findings(name, models, by_s))
+
+
+def _findings(name: str, models: Mapping[str, BackendSettings], by_s: float) -> Iterator[Finding]:
+    devices = _devices(models.values())
     check_name, installed = f"runtimes.{name}", _installed(name)
     severe = fail if models else warn
     if not installed.versions:
@@ -94,7 +93,9 @@ def _runtime(name: str, devices: list[str], models: dict[str, Any], by_s: float)
         yield _model(model, backend, works, installed)
 
 
-def _model(model: str, backend: Any, works: dict[str, str | None], installed: Installed) -> Finding:
+def _model(
+    model: str, backend: BackendSettings, works: dict[str, str | None], installed: Installed
+) -> Finding:
     name, unknown = f"models.{model}", f"{installed.words} did not say"
     trouble = works.get(backend.device, unknown)
     if trouble is None:

@@ -9,13 +9,15 @@ from pathlib import Path
 
 UNIT = "edge-infer.service"
 ASK_S = 3.0
+_CREDENTIALS = ("LoadCredential", "LoadCredentialEncrypted")
+"""Which ``systemctl show`` calls unprintable; ``systemctl cat`` has them."""
 _PROPERTIES = (
     *("LoadState", "UnitFileState", "ActiveState", "Result", "NRestarts", "StatusText", "ExecMainStatus"),
     *("FragmentPath", "DropInPaths", "NeedDaemonReload", "Type", "User", "ExecStart"),
     *("MemoryMax", "MemoryCurrent", "TasksMax", "LimitNOFILE", "MemoryDenyWriteExecute"),
     *("SupplementaryGroups", "IPAddressAllow", "IPAddressDeny", "DevicePolicy", "DeviceAllow"),
     *("PrivateDevices", "ProcSubset", "AmbientCapabilities", "RestrictAddressFamilies"),
-    *("LoadCredential", "LoadCredentialEncrypted", "CacheDirectory", "StateDirectory"),
+    *("CacheDirectory", "StateDirectory"),
 )
 
 
@@ -67,13 +69,15 @@ class Unit:
 
 
 def ask(booted: Path) -> Unit:
-    """Waits up to ``ASK_S`` twice. ``booted``: a folder that is there where systemd is the first process."""
+    """Waits up to ``ASK_S`` a question. ``booted``: a folder that systemd makes as the first process."""
     if not booted.is_dir():
         return Unit()
     try:
         first = _said("systemctl", "--version").split()
         version = int(first[1]) if len(first) > 1 and first[1].isdecimal() else None
-        said = _said("systemctl", "show", UNIT, f"--property={','.join(_PROPERTIES)}")
+        said = parse(_said("systemctl", "show", UNIT, f"--property={','.join(_PROPERTIES)}"))
+        if said.get("LoadState") == "loaded":
+            said |= credentials(_said("systemctl", "cat", UNIT))
     except FileNotFoundError:
         return Unit()
     except subprocess.TimeoutExpired:
@@ -81,7 +85,7 @@ def ask(booted: Path) -> Unit:
     except (OSError, subprocess.CalledProcessError) as error:
         told = getattr(error, "stderr", "") or str(error)
         return Unit(version=_version(), trouble=" ".join(told.split()))
-    return Unit(version, None, parse(said))
+    return Unit(version, None, said)
 
 
 def parse(said: str) -> dict[str, str]:
@@ -91,6 +95,17 @@ def parse(said: str) -> dict[str, str]:
         name, _, value = line.partition("=")
         found[name] = f"{found[name]} {value}" if found.get(name) else value
     return found
+
+
+def credentials(files: str) -> dict[str, str]:
+    """Those of a unit's file with its drop-ins, as ``systemctl cat`` puts them one behind the other."""
+    found: dict[str, list[str]] = {name: [] for name in _CREDENTIALS}
+    for line in files.splitlines():
+        name, is_set, value = line.partition("=")
+        if name.strip() in found and is_set:
+            # an empty one takes back those before it
+            found[name.strip()] = [*found[name.strip()], value.strip()] if value.strip() else []
+    return {name: " ".join(values) for name, values in found.items()}
 
 
 def _version() -> int | None:

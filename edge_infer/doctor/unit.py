@@ -21,6 +21,7 @@ _NOTIFY_RELOAD = 253
 RELOAD = "sudo systemctl daemon-reload && sudo systemctl restart edge-infer"
 OWN = f"/etc/systemd/system/{UNIT}"
 DROP_INS = f"{OWN}.d"
+OFFERED = "/usr/share/edge-infer/drop-ins"
 _PACKAGED = (f"/lib/systemd/system/{UNIT}", f"/usr/lib/systemd/system/{UNIT}")
 
 
@@ -145,7 +146,7 @@ def _openings(site: Site, unit: Unit) -> Iterator[Finding]:
         yield fail(
             "unit.drop-ins",
             "industrial cameras need raw sockets, which the unit is not given",
-            f"sudo install -Dm 644 drop-ins/industrial-cameras.conf -t {DROP_INS} && {RELOAD}",
+            f"sudo install -Dm 644 {OFFERED}/industrial-cameras.conf -t {DROP_INS} && {RELOAD}",
         )
     if (
         any(station.trigger.type == "gpio" for station in site.stations.values())
@@ -155,7 +156,7 @@ def _openings(site: Site, unit: Unit) -> Iterator[Finding]:
         yield fail(
             "unit.drop-ins",
             "light barriers on inputs need /dev/gpiochip*, which the unit is not given",
-            f"sudo install -Dm 644 drop-ins/gpio.conf -t {DROP_INS} && {RELOAD}",
+            f"sudo install -Dm 644 {OFFERED}/gpio.conf -t {DROP_INS} && {RELOAD}",
         )
     if "v4l2" in kinds and (unit.get("PrivateDevices") == "yes" or (closed and "video" not in allowed)):
         yield fail(

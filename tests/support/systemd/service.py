@@ -121,5 +121,6 @@ class Service:
         self._stack.close()
         self.machine.run(
             f"rm -rf /run/systemd/system/{NAME}.service.d /var/lib/private/{NAME} /var/cache/private/{NAME} "
-            f"/var/log/private/{NAME}; find /etc/edge-infer -mindepth 1 -delete; systemctl daemon-reload"
+            f"/var/log/private/{NAME}; mkdir -p /etc/edge-infer; find /etc/edge-infer -mindepth 1 -delete; "
+            "systemctl daemon-reload"
         )
