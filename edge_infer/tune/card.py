@@ -21,7 +21,7 @@ from edge_infer.yamlfile.append import append
 _LICENCES = ("LICEN", "COPYING", "NOTICE")
 _BESIDE = ("metadata.yaml", "metadata.json")
 """Ultralytics' and anomalib's words, which a network is read with."""
-_NOT_COMPARED = frozenset(("network", "sha256", "version", "golden", "origins", "warnings"))
+_NOT_COMPARED = frozenset(("network", "sha256", "card_sha256", "version", "golden", "origins", "warnings"))
 _INPUT = ("size", "resize", "interpolation", "align", "crop", "graph_crop", "tiles", "pad_value", "color",
           "layout", "scale", "mean", "std")  # fmt: skip
 
