@@ -135,5 +135,5 @@ def _finish(part: Part, stop: threading.Event, watcher: Watcher) -> bool:
 
 def _card(card: ModelCard) -> str:
     """A hash of what the card says, wherever the model's folder lies."""
-    said = replace(card, network=Path(card.network.name), golden=(), origins={})
+    said = replace(card, network=Path(card.network.name), golden=(), origins={}, card_sha256=None)
     return hashlib.sha256(repr(said).encode(errors="surrogateescape")).hexdigest()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import signal
 import threading
@@ -13,8 +14,12 @@ from typing import Any
 import cv2
 import pytest
 
+from edge_infer.backends.onnxruntime import OnnxRuntime
+from edge_infer.batch.batch import fingerprint
+from edge_infer.batch.inputs import find
 from edge_infer.batch.part import folder_of
 from edge_infer.errors import BackendError
+from edge_infer.model.load import load_model
 from edge_infer.network import Network
 from tests.support.batches import Batch, clip, lines
 from tests.support.filesystems import SmallDisk
@@ -97,6 +102,19 @@ def test_going_on_with_something_else_is_refused_and_restart_begins_anew(
     assert len(lines(out)) == 12
     code, error = run(model, parts, "--out", out)
     assert (code, "is there already" in error) == (1, True)
+
+
+def test_words_of_the_card_that_change_no_line_are_no_other_batch(model: Path, parts: Path) -> None:
+    inputs = find([str(parts)], io.BytesIO(), ())
+    card = load_model(model)
+    network = Network.open(card, OnnxRuntime(type="onnxruntime"))
+    try:
+        before = fingerprint(card, network, inputs)
+        path = model / "model.yaml"
+        path.write_text(path.read_text() + "# golden pictures are to come\n")
+        assert fingerprint(load_model(model), network, inputs) == before
+    finally:
+        network.close()
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
