@@ -49,9 +49,7 @@ def onnxruntime(devices: Sequence[str]) -> Iterator[dict[str, Any]]:
             session = runtime.InferenceSession(_NETWORK, options, providers=[provider], enable_fallback=0)
             running = session.get_providers()[0]
             instead = running.removesuffix("ExecutionProvider")
-            trouble = (
-                None if running == provider else f"a library is missing: it would run on {instead} only"
-            )
+            trouble = None if running == provider else f"a library is missing: it would run on {instead} only"
         except BackendError as error:
             trouble = str(error)
         except Exception as error:  # noqa: BLE001 - its exceptions have no class in common
