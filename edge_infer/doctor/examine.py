@@ -17,7 +17,7 @@ from edge_infer.errors import EdgeInferError
 from edge_infer.registry import resolve
 from edge_infer.settings import Secret
 
-LIMIT_S = 12.0
+LIMIT_S = 11.0
 """For all of it, whatever a driver, runtime, disk or broker does."""
 MARGIN_S = 1.0
 """Before that end, in which checks tell what they were waiting for themselves."""
