@@ -206,7 +206,6 @@ class Service:
             floor=self,
             number=configurations.number,
         )
-        configurations.run(changeover)
         self._changeover = changeover
         self._floor.open(self._site, {name: changeover.setup(name) for name in self._site.stations})
         if self._stopping:
@@ -217,6 +216,8 @@ class Service:
         self._listen(Levers(changeover, configurations))
         self._engines.start()
         self._floor.start()
+        # not before: a change starts what is new, and all of it is started here
+        configurations.run(changeover)
         self._configurations = configurations
         configurations.loaded()
         self._desk.open(changeover, configurations)

@@ -152,6 +152,7 @@ class Configurations:
         work: Callable[[], Sequence[str] | None],
     ) -> Sequence[str]:
         with self._one_at_a_time:
+            path = self._changes.site.path
             try:
                 changed = work()
             except EdgeInferError as error:
@@ -162,7 +163,7 @@ class Configurations:
                 self.last = Outcome(what, short(by), clock.now(), (), tuple(mistakes), wrong)
                 self._event(
                     "configuration_refused",
-                    {"file": self._changes.site.path.name, "mistakes": mistakes, "by": short(by)},
+                    {"file": path.name, "mistakes": mistakes, "by": short(by)},
                 )
                 raise
             self.last = Outcome(what, short(by), clock.now(), tuple(changed or ()))

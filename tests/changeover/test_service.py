@@ -16,6 +16,7 @@ from tests.support.remote import Asker, until
 from tests.support.running import Arrived
 from tests.support.runs import NO_BOTTLE, RESULTS, Run, Subscribe, site, whole
 from tests.support.subscriber import Received, subscribed
+from tests.test_run import broken
 
 PREFIX = "vision/v1/plant1/l3/ipc7/#"
 
@@ -98,6 +99,37 @@ def test_a_sighup_while_it_starts_is_not_lost(
     running.handles(signal.SIGHUP)
     running.process.send_signal(signal.SIGHUP)
     subscriber.wait(lambda got: len(events(got, "configuration_loaded")) == 2, "/event")
+    assert running.stop() == 0, running.log
+
+
+ASKED_TOO_EARLY = """
+import pathlib, shutil
+from edge_infer.errors import EdgeInferError
+from edge_infer.service import Service
+listen = Service._listen
+def ask(self, control):
+    listen(self, control)
+    path = self._site.path
+    path.write_text(path.read_text().replace('path: model', 'path: other'))
+    shutil.copytree(path.parent / 'model', path.parent / 'other')
+    card = path.parent / 'other/model.yaml'
+    card.write_text(card.read_text() + 'score_threshold: 0.1\\n')
+    try:
+        control.reload(by='early')
+    except EdgeInferError as error:
+        print('told:', error, flush=True)
+Service._listen = ask
+"""
+"""By a command that is there before cameras and networks have begun."""
+
+
+def test_a_reload_that_is_asked_for_before_the_stations_run_is_told_to_come_again(
+    tmp_path: Path, mosquitto: Mosquitto, run: Run, subscribe: Subscribe
+) -> None:
+    subscriber = subscribe(mosquitto, PREFIX)
+    running = run(site(tmp_path / "a", mosquitto), **broken(tmp_path / "early", ASKED_TOO_EARLY))
+    subscriber.wait(lambda got: len(got) > 3, "/result")
+    assert "told: the service is starting" in running.log
     assert running.stop() == 0, running.log
 
 
