@@ -72,6 +72,11 @@ class Engine:
                 self._feeds.append(feed)
                 self._wake.notify()
 
+    def remove(self, feed: Feed) -> None:
+        """Ask it no more; it may be one that is not known."""
+        with self._wake:
+            self._feeds = [one for one in self._feeds if one is not feed]
+
     def start(self) -> None:
         """Begin to take work."""
         for thread in self._threads:

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from weakref import WeakSet
 
 from edge_infer import clock
 from edge_infer.engine import Engine, Work
@@ -21,7 +22,6 @@ from edge_infer.station.identity import Identity
 from edge_infer.station.inspection import Inspection, Known, Unusable
 from edge_infer.station.judging import age_s, decide, distrust, glance, look, unhealthy
 from edge_infer.station.meter import Meter
-from edge_infer.station.seat import Seat
 from edge_infer.station.settings import StationSettings
 from edge_infer.station.setup import Setup
 from edge_infer.station.standing import Standing
@@ -74,7 +74,8 @@ class Station:
         """Not answered yet, in the order of their answers."""
         # a part that asks once more is told the same
         self._answers: Answers = before._answers if before is not None else Answers()
-        self._seat = Seat(self)
+        # an engine that was replaced ends by itself
+        self._asked_by: WeakSet[Engine] = WeakSet()
         self._lost: Unusable | None = None
         """Why no frame comes; told once, then only to parts that ask."""
         self._ended: Unusable | None = None
@@ -104,7 +105,7 @@ class Station:
         with self._changed:
             self._tell_trouble()
         if self._setup.engine is not None:
-            self._setup.engine.add(self._seat)
+            self._be_asked_by(self._setup.engine)
 
     def configure(self, setup: Setup) -> None:
         """From the next inspection on: what is taken or asked already is judged and published as before.
@@ -123,8 +124,13 @@ class Station:
             # what lasts is told anew: the standing decision must say by what
             self._tell_trouble()
         if setup.engine is not None:
-            setup.engine.add(self._seat)
+            self._be_asked_by(setup.engine)
             setup.engine.wake()
+
+    def _be_asked_by(self, engine: Engine) -> None:
+        # not inside the lock: an engine asks for work while it holds its own
+        self._asked_by.add(engine)
+        engine.add(self)
 
     def uses(self, engine: Engine) -> bool:
         """Whether something that is not answered yet is to be judged by it, or the next inspection is."""
@@ -310,7 +316,9 @@ class Station:
             self._flush()
             self._standing.over()
             self._changed.notify_all()
-        self._seat.leave()
+        # else they would keep it, and its frames, for as long as they run
+        for engine in list(self._asked_by):
+            engine.remove(self)
 
     # -- inside the lock
 

@@ -342,7 +342,13 @@ def test_a_station_that_was_replaced_judges_nothing_that_its_camera_still_shows_
     line.station.offer(frame(2, time_s=now()))
     assert line.station.take_newest(line.engine) is None
     assert line.station.newest_frame is None, "nor does it keep a picture"
-    assert not line.station._seat.take_newest(line.engine)
+
+
+def test_engines_keep_nothing_of_a_station_that_was_taken_away(network: Scripted, second: Scripted) -> None:
+    line, other = Line(network, start=False), Engine("other", cast(Network, second))
+    line.station.configure(line.setup("other", engine=other))
+    line.station.stop("the station was removed by a new configuration")
+    assert (line.engine._feeds, other._feeds) == ([], [])
 
 
 def test_an_engine_is_in_use_as_long_as_something_waits_for_it(network: Scripted, second: Scripted) -> None:
