@@ -14,6 +14,7 @@ import click
 
 from edge_infer.backends import BACKENDS
 from edge_infer.commands.infer import choose_backend
+from edge_infer.commands.numbers import Range
 from edge_infer.commands.terminal import forgive_encoding
 from edge_infer.errors import ConfigError, Mistake
 
@@ -44,7 +45,7 @@ _CARD = "model.yaml"
 )
 @click.option(
     "--seconds",
-    type=click.FloatRange(0.5, 3600),
+    type=Range(0.5, 3600),
     default=30.0,
     show_default=True,
     help="About how long to measure.",
@@ -83,7 +84,7 @@ def bench(
             measured = measure_site(site, frames, seconds, progress)
     else:
         card = load_model(what)
-        settings = choose_backend(card.network, backend, device or "CPU")
+        settings = choose_backend(card.network, backend, "CPU" if device is None else device)
         settings = settings.model_copy(update={"profile": profile})
         frames = drawn() if source is None else read(source)
         with _shown() as progress:

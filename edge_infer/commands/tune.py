@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edge_infer.backends import BACKENDS
+from edge_infer.commands.numbers import Range
 from edge_infer.commands.terminal import forgive_encoding
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ _STEPS = {
 )
 @click.option(
     "--limit",
-    type=click.FloatRange(0, 100),
+    type=Range(0, 100),
     default=1.0,
     show_default=True,
     metavar="PERCENT",
@@ -66,7 +67,7 @@ _STEPS = {
     type=click.Choice(sorted(BACKENDS)),
     help="Only this; repeat it for more.",
 )
-@click.option("--seconds", type=click.FloatRange(0.05, 600), default=2.0, show_default=True, help="A window.")
+@click.option("--seconds", type=Range(0.05, 600), default=2.0, show_default=True, help="A window.")
 @click.option("--rounds", type=click.IntRange(1, 100), default=3, show_default=True, help="Windows each.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a candidate, then the report.")
 def tune(

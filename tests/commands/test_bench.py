@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import pty
 import subprocess
@@ -149,6 +150,7 @@ def test_other_pictures_may_be_named(model: Path, run: Run, shared: Path) -> Non
         (["nowhere.yaml"], 78, "nowhere.yaml"),
         (["seals", "--source", "nowhere.png"], 1, "there is no nowhere.png"),
         (["seals", "--device", "NOSUCH"], 1, "NOSUCH"),
+        (["seals", "--device", ""], 2, "--device"),
         (["seals", "--backend", "openvino", "--device", "NOSUCH"], 1, "NOSUCH"),
         (["seals", "--backend", "riddle"], 2, "riddle"),
         (["seals", "--profile", "fast"], 2, "fast"),
@@ -163,8 +165,9 @@ def test_what_cannot_be_measured_is_told_in_words(
     assert says in error
 
 
-def test_no_time_is_a_mistake_of_usage(model: Path, run: Run) -> None:
-    code, lines, error = run(model, seconds=0)
+@pytest.mark.parametrize("seconds", [0.0, math.nan])
+def test_no_time_is_a_mistake_of_usage(model: Path, run: Run, seconds: float) -> None:
+    code, lines, error = run(model, seconds=seconds)
     assert (code, lines) == (2, [])
     assert "--seconds" in error
 

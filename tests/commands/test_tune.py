@@ -135,6 +135,14 @@ def test_what_cannot_be_tuned_is_said_in_one_line(model: Path, line: Path, tmp_p
     assert [path.name for path in model.parent.iterdir()] == ["bottles"]
 
 
+@pytest.mark.parametrize("option", ["--limit", "--seconds"])
+def test_a_limit_that_is_no_number_lets_nothing_through(model: Path, line: Path, option: str) -> None:
+    code, out, error = run(model, "--data", line, *_QUICK, option, "nan")
+    assert (code, out) == (2, "")
+    assert f"'{option}': nan is no number" in error
+    assert [path.name for path in model.parent.iterdir()] == ["bottles"]
+
+
 def test_the_tuned_model_lies_beside_the_original_however_that_is_named(tmp_path: Path) -> None:
     folder = tmp_path / "seals.v2"
     folder.mkdir()
