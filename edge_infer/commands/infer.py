@@ -70,6 +70,8 @@ def infer(
 
 def choose_backend(network: Path, name: str | None, device: str) -> BackendSettings:
     """The settings of the backend by name; without one, of one that can run the file."""
+    if not device:
+        raise click.UsageError("--device is empty; name a device of the backend, like CPU")
     name = name or ("openvino" if network.suffix.lower() == ".xml" else "onnxruntime")
     settings: BackendSettings = resolve(BACKENDS, name)(type=name, device=device)
     return settings

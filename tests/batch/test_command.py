@@ -217,6 +217,8 @@ def test_other_suffixes_and_no_inputs_are_usage(tmp_path: Path, model: Path, par
         assert (code, ".jsonl or .parquet" in error) == (2, True)
     assert run(model, "--out", tmp_path / "o.jsonl")[0] == 2
     assert run(model, parts)[0] == 2
+    code, error = run(model, parts, "--out", tmp_path / "o.jsonl", "--device", "")
+    assert (code, "--device is empty" in error) == (2, True)
     assert not list(tmp_path.glob("o*"))
 
 
