@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -15,7 +15,7 @@ from edge_infer.changeover import difference
 from edge_infer.changeover.changeover import Changeover, Event, short
 from edge_infer.changeover.history import Entry, History, RolledBack, as_it_is, owner_of
 from edge_infer.config.site import Site, load_site
-from edge_infer.engines import Engines
+from edge_infer.engines import Engines, Loaded
 from edge_infer.errors import ConfigError, EdgeInferError
 from edge_infer.messages.info import LeftConfiguration
 from edge_infer.settings import Secrets
@@ -248,10 +248,7 @@ class Configurations:
             site.require_secrets(self._secrets)
         changed = difference.changes(running, site)
         loaded = self._engines.prepare(site, self._stopping)
-        failed = self._engines.now.failures
-        changed += [
-            f"models.{name}" for name in failed if loaded.get(name) and f"models.{name}" not in changed
-        ]
+        changed += _opened_anew(self._engines.now, loaded, changed)
         number = entry.number if entry is not None else self.history.next_number
         before, stored = self.number, entry
 
@@ -288,3 +285,16 @@ class Configurations:
         log.info(text, site.path, self.number, by, words)
         if was is not None:
             log.info("%s runs again; it was rolled back from at %s", site.path, was.at.isoformat())
+
+
+def _opened_anew(now: Loaded, loaded: Loaded, changed: Sequence[str]) -> Iterator[str]:
+    """Models that are others though no key or file of theirs changed."""
+    told = {tuple(key.split(".")[:2]) for key in changed}
+    for name, engine in loaded.engines.items():
+        if ("models", name) in told:
+            continue
+        if now.failure(name) is not None:
+            yield f"models.{name}"
+        elif (running := now.get(name)) is not None and running is not engine:
+            # other stations judge with it: see `engines.profile`
+            yield f"models.{name}.profile"

@@ -117,6 +117,20 @@ def test_a_model_that_nobody_uses_any_more_is_closed(rig: Rig) -> None:
     assert rig.engines.known == {"a"}
 
 
+def test_a_model_that_other_stations_want_in_another_profile_is_opened_anew_which_is_told(rig: Rig) -> None:
+    old = rig.stations["cap"].setup.engine
+    assert old is not None
+    assert old.network.profile == "throughput"
+    stations = edited(rig.path)["stations"]
+    del stations["ring"]
+    edited(rig.path, stations=stations, recipes={})
+    assert list(rig.reload()) == ["stations.ring", "recipes.other", "models.a.profile"]
+    new = rig.stations["cap"].setup.engine
+    assert new is not None
+    assert new.network.profile == "latency"
+    until(lambda: closed(old), "the old one is closed")
+
+
 def break_golden(folder: Path) -> None:
     """The network finds another thing in its golden picture than the card says."""
     write_network(folder, 1)
