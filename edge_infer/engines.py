@@ -100,9 +100,9 @@ class Engines:
             self._now = self._now.with_(name, opened, _made_of(name, site))
         return True
 
-    def prepare(self, site: Site, stopping: Callable[[], bool]) -> Loaded:
+    def prepare(self, site: Site, loading: Callable[[], None], stopping: Callable[[], bool]) -> Loaded:
         """What another site needs: models that are the same are those that run, the others are loaded,
-        compiled and verified beside them. Nothing that runs is touched.
+        compiled and verified beside them. Nothing that runs is touched. ``loading`` is called before each.
 
         ConfigError with every model that cannot run and is not just as before, EdgeInferError where asked to
         stop: then what was loaded is closed again.
@@ -117,6 +117,7 @@ class Engines:
                     continue
                 if stopping():
                     raise EdgeInferError("the service stops; nothing was changed")
+                loading()
                 opened = _open(name, site, self._blobs)
                 if isinstance(opened, Unusable) and not same:
                     mistakes.append(site.document.mistake(("models", name), opened.text))

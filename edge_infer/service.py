@@ -360,6 +360,7 @@ class Service:
             *self._publisher.loops,
             *self._delivery.loops,
             self._vitals.loop,
+            *([self._configurations.loop] if self._configurations is not None else ()),
         ]
 
     # -- stop

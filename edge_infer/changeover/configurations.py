@@ -18,9 +18,13 @@ from edge_infer.config.site import Site, load_site
 from edge_infer.engines import Engines, Loaded
 from edge_infer.errors import ConfigError, EdgeInferError
 from edge_infer.messages.info import LeftConfiguration
+from edge_infer.progress import NEVER, Loop
 from edge_infer.settings import Secrets
 
 log = logging.getLogger(__name__)
+
+LOADING_S = 120.0
+"""A model that is loaded and compiled for longer is told; what runs goes on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +63,7 @@ class Configurations:
         self._stopping = stopping
         self._changeover: Changeover | None = None
         self._one_at_a_time = threading.Lock()
+        self.loop = Loop("reload of the configuration", limit_s=LOADING_S, patience_s=NEVER)
         self.last: Outcome | None = None
         """The newest outcome since the start."""
         self.entry: Entry | None = None
@@ -153,6 +158,7 @@ class Configurations:
     ) -> Sequence[str]:
         with self._one_at_a_time:
             path = self._changes.site.path
+            self.loop.passed()
             try:
                 changed = work()
             except EdgeInferError as error:
@@ -166,6 +172,8 @@ class Configurations:
                     {"file": path.name, "mistakes": mistakes, "by": short(by)},
                 )
                 raise
+            finally:
+                self.loop.rest()
             self.last = Outcome(what, short(by), clock.now(), tuple(changed or ()))
             if changed is not None:
                 self.loaded(changed, by=short(by))
@@ -247,7 +255,8 @@ class Configurations:
         if self._secrets is not None:
             site.require_secrets(self._secrets)
         changed = difference.changes(running, site)
-        loaded = self._engines.prepare(site, self._stopping)
+        loaded = self._engines.prepare(site, self.loop.passed, self._stopping)
+        self.loop.passed()
         changed += _opened_anew(self._engines.now, loaded, changed)
         number = entry.number if entry is not None else self.history.next_number
         before, stored = self.number, entry

@@ -102,6 +102,39 @@ def test_a_sighup_while_it_starts_is_not_lost(
     assert running.stop() == 0, running.log
 
 
+COMPILES_FOR_EVER = """
+import time, edge_infer.network, edge_infer.changeover.configurations as configurations
+configurations.LOADING_S = 1.0
+open_, opened = edge_infer.network.Network.open, []
+def hang(*arguments):
+    opened.append(arguments)
+    if len(opened) > 1:
+        time.sleep(3600)
+    return open_(*arguments)
+edge_infer.network.Network.open = hang
+"""
+
+
+def test_a_reload_that_does_not_come_back_is_told_and_holds_up_nobody_who_judges(
+    tmp_path: Path, mosquitto: Mosquitto, run: Run, subscribe: Subscribe
+) -> None:
+    subscriber = subscribe(mosquitto, PREFIX)
+    path = site(tmp_path / "a", mosquitto)
+    running = run(path, **broken(tmp_path / "hangs", COMPILES_FOR_EVER))
+    subscriber.wait(lambda got: len(got) > 3, "/result")
+    (tmp_path / "a/model").rename(tmp_path / "a/moved")
+    data = yaml.safe_load(path.read_text())
+    data["models"]["m"] = {"path": "moved", "backend": {"type": "onnxruntime", "threads": 1}}
+    path.write_text(yaml.safe_dump(data))
+    running.process.send_signal(signal.SIGHUP)
+    subscriber.wait(lambda got: len(events(got, "loop_hangs")) == 1, "/event")
+    (hangs,) = events(subscriber.messages("/event"), "loop_hangs")
+    assert hangs == {"loop": "reload of the configuration", "restart": False}
+    before = len(subscriber.messages("/result"))
+    subscriber.wait(lambda got: len(got) > before + 3, "/result")
+    assert running.stop() == 0, running.log
+
+
 ASKED_TOO_EARLY = """
 import pathlib, shutil
 from edge_infer.errors import EdgeInferError
