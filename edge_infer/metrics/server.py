@@ -106,16 +106,9 @@ class Server:
                     selector.select(self._retry_s)
 
     def _listen(self) -> socket.socket | None:
-        family = socket.AF_INET6 if ":" in self._address else socket.AF_INET
-        listener = socket.socket(family, socket.SOCK_STREAM)
         try:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind((self._address, self._port))
-            # some more: those that connect at once must not try again after a second
-            listener.listen(8 * CLIENTS)
-            listener.setblocking(False)
+            listener = _listening(self._address, self._port)
         except OSError as error:
-            listener.close()
             self._fail(f"cannot listen on {self._address} port {self._port}: {error.strerror or error}")
             return None
         if self._failed:
@@ -220,6 +213,21 @@ class Server:
                     log.exception("the metrics cannot be read")
             self._page_until_s = now_s + FRESH_S
         return self._page_now
+
+
+def _listening(address: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((address, port))
+        # some more: those that connect at once must not try again after a second
+        listener.listen(8 * CLIENTS)
+        listener.setblocking(False)
+    except OSError:
+        listener.close()
+        raise
+    return listener
 
 
 def _whole(status: str, content_type: str, body: bytes, more: str = "") -> bytes:

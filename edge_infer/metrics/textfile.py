@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from edge_infer.wholefile import replacing
@@ -53,7 +54,9 @@ class Textfile:
             else:
                 self._tell(None)
             if self._stopping.wait(self._every_s):
-                self._path.unlink(missing_ok=True)
+                # where the folder cannot be written it stays, as after a kill
+                with suppress(OSError):
+                    self._path.unlink()
                 return
 
     def _write(self) -> None:

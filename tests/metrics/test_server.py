@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import errno
 import http.client
+import resource
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 
 import pytest
 
@@ -282,6 +284,26 @@ def test_a_process_without_free_file_descriptors_does_not_spin() -> None:
         time.sleep(0.5)
         assert 1 <= Full.asked < 20
         assert one.server.stop(2)
+
+
+def test_a_process_without_a_free_file_descriptor_serves_again_once_it_has_one() -> None:
+    one = Served(retry_s=0.05)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with socket.create_server((one.host, one.port)):
+        one.server.start()
+        one.wait(1)
+        with Path("/dev/null").open("rb") as lowest:
+            free = lowest.fileno()
+        tried = one.idle
+        resource.setrlimit(resource.RLIMIT_NOFILE, (free, hard))
+        try:
+            one.until(lambda: one.idle > tried + 2)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    one.wait(2)
+    assert one.said[1] is None
+    assert one.ask().endswith(PAGE)
+    assert one.server.stop(2)
 
 
 def test_one_that_was_never_started_can_be_stopped() -> None:

@@ -122,6 +122,19 @@ def test_a_full_disk_leaves_the_old_one_whole_is_said_once_and_written_again_onc
         textfile._thread.join(5)
 
 
+def test_a_folder_that_became_read_only_is_no_bug_at_the_stop(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    with tmpfs(tmp_path / "disk", "200k") as disk:
+        path = disk.path / "edge-infer.prom"
+        textfile = Textfile(path, lambda: b"x 1\n", 60, lambda _: None)
+        textfile.start()
+        _wait(path.exists)
+        disk.read_only()
+        textfile.stop()
+        textfile._thread.join(5)
+        assert path.exists()
+
+
 def test_a_disk_that_hangs_holds_up_no_stop(tmp_path: Path) -> None:
     (tmp_path / "disk").mkdir()
     with ext4(tmp_path / "disk") as disk:
