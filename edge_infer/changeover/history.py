@@ -143,19 +143,23 @@ class History:
             self._folder.mkdir(mode=0o700, exist_ok=True)
             self._write(f"{entry.number}.yaml", site.document.written)
             self._write(f"{entry.number}.json", _text(entry))
+            self._note_running(entry.number, rolled_back)
         except OSError as error:
+            # it does not run: nobody shall go back to it
+            self._forget(entry.number)
             raise _unkept(self._folder, error) from error
-        self.runs(entry.number, rolled_back)
         self._forget_old(entry)
         return entry
 
     def runs(self, number: int, rolled_back: RolledBack | None = None) -> None:
         """Note what runs; EdgeInferError where that cannot be stored."""
-        state = State(format=1, running=number, rolled_back=rolled_back)
         try:
-            self._write(STATE, _text(state))
+            self._note_running(number, rolled_back)
         except OSError as error:
             raise _unkept(self._folder, error) from error
+
+    def _note_running(self, number: int, rolled_back: RolledBack | None) -> None:
+        self._write(STATE, _text(State(format=1, running=number, rolled_back=rolled_back)))
 
     def _numbers(self) -> list[int]:
         return [int(path.stem) for path in self._folder.glob("*.json") if path.stem.isdecimal()]
@@ -163,11 +167,14 @@ class History:
     def _forget_old(self, newest: Entry) -> None:
         kept = {newest.number, newest.before, *sorted(self._numbers())[-KEPT:]}
         for number in set(self._numbers()) - kept:
-            for suffix in (".json", ".yaml"):
-                try:
-                    (self._folder / f"{number}{suffix}").unlink(missing_ok=True)
-                except OSError as error:
-                    log.warning("configuration %d cannot be deleted: %s", number, error.strerror)
+            self._forget(number)
+
+    def _forget(self, number: int) -> None:
+        for suffix in (".json", ".yaml"):
+            try:
+                (self._folder / f"{number}{suffix}").unlink(missing_ok=True)
+            except OSError as error:
+                log.warning("configuration %d cannot be deleted: %s", number, error.strerror)
 
     def _write(self, name: str, data: bytes) -> None:
         with replacing(self._folder / name, self._folder / f".{name}.part") as file:

@@ -264,6 +264,19 @@ def test_a_disk_that_takes_nothing_lets_nothing_change_and_lets_the_service_star
         disk.close()
 
 
+def test_what_the_disk_did_not_take_whole_is_not_kept_as_one_that_ran(rig: Rig, state: Path) -> None:
+    in_the_way = state / "configurations" / ".state.json.part"
+    in_the_way.mkdir()
+    rule(rig, "new")
+    with pytest.raises(EdgeInferError, match="nothing was changed"):
+        rig.reload()
+    assert [one.number for one in rig.configurations.history.entries()] == [1]
+    assert not (state / "configurations" / "2.yaml").exists()
+    in_the_way.rmdir()
+    rig.reload()
+    assert rig.configurations.number == 2
+
+
 def test_a_state_file_that_cannot_be_read_loses_no_configuration(site: Path, state: Path) -> None:
     with running(site, state) as rig:
         rule(rig, "new")
