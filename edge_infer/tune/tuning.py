@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from edge_infer.backends.blobs import Blobs
 from edge_infer.errors import EdgeInferError, ModelError
-from edge_infer.golden import reference_backend
+from edge_infer.golden import reference_backend, verify
 from edge_infer.model.card import ModelCard
 from edge_infer.model.load import load_model
 from edge_infer.model.network_file import read_network
@@ -96,6 +96,7 @@ def tune(
     card = load_model(model)
     with building(out.absolute()) as folder:
         tell("frames", 0.0, str(data))
+        _refuse_failing(card)
         golden = [read(one.image).pixels for one in card.golden]
         frames = divide(
             data,
@@ -115,6 +116,22 @@ def tune(
         outcome.golden = keep_golden(folder, card, settings, quantised=quantised)
         report(outcome, folder)
     return outcome
+
+
+def _refuse_failing(card: ModelCard) -> None:
+    """ModelError where it finds something else than it should: made anew, golden pictures would hide that."""
+    if not card.golden:
+        return
+    network = Network.open(card, reference_backend(card))
+    try:
+        report = verify(network)
+    finally:
+        network.close()
+    if report.problems:
+        raise ModelError(
+            f"{card.network}: its golden pictures do not pass as it is: {report.problems[0]}",
+            hint="mend model.yaml, or make them anew with `edge-infer model golden` if it is right",
+        )
 
 
 def _variants(outcome: Outcome, place: Path, tell: Tell) -> list[Variant]:

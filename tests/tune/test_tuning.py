@@ -124,6 +124,16 @@ def test_the_original_is_only_read(
     assert (hashes(bottles), hashes(line)) == before
 
 
+def test_a_model_that_fails_its_own_golden_pictures_is_not_tuned(bottles: Path, line: Path) -> None:
+    write(bottles, [line / "1.png"])
+    card = bottles / "model.yaml"
+    card.write_text(card.read_text(encoding="utf-8").replace("color: rgb", "color: bgr"), encoding="utf-8")
+    # made anew with the tuned network they would pass, whatever it finds
+    with pytest.raises(EdgeInferError, match=r"its golden pictures do not pass .*: 1\.png: "):
+        run(bottles, line, QUICK)
+    assert sorted(path.name for path in bottles.parent.iterdir()) == ["bottles"]
+
+
 def test_golden_pictures_must_be_answered_alike(
     bottles: Path, line: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
