@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -94,6 +95,8 @@ def tune(
     from edge_infer.tune.tuning import tune as run
 
     forgive_encoding()
+    # as ^C: what is half made is cleared away
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     out = (out or _beside(model)).absolute()
     wishes = Wishes(
         aim="latency" if aim == "latency" else "throughput",

@@ -165,10 +165,11 @@ def started(arguments: Sequence[object], folder: Path) -> tuple[subprocess.Popen
     return process, children
 
 
-def test_cancelling_leaves_nothing(model: Path, line: Path) -> None:
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_cancelling_leaves_nothing(model: Path, line: Path, number: signal.Signals, code: int) -> None:
     process, children = started((model, "--data", line, *_QUICK), model.parent)
-    process.send_signal(signal.SIGINT)
-    assert process.wait(30) == 130
+    process.send_signal(number)
+    assert process.wait(30) == code
     assert psutil.wait_procs(children, 10)[1] == []
     assert [path.name for path in model.parent.iterdir()] == ["bottles"]
 
