@@ -78,7 +78,9 @@ class Machine:
             ["nsenter", "-t", str(self.leader), "-a", "-r", "-w", *command],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
             text=True, errors="replace", timeout=timeout_s, check=False,
-            env={"PATH": "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8", "SYSTEMD_COLORS": "0"},
+            env={
+                "PATH": "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8", "SYSTEMD_COLORS": "0",
+            },
         )  # fmt: skip
 
     def show(self, unit: str, name: str) -> str:
