@@ -79,7 +79,9 @@ class Machine:
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
             text=True, errors="replace", timeout=timeout_s, check=False,
             env={
-                "PATH": "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8", "SYSTEMD_COLORS": "0",
+                "PATH": "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+                "LANG": "C.UTF-8",
+                "SYSTEMD_COLORS": "0",
             },
         )  # fmt: skip
 
