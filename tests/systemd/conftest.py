@@ -12,17 +12,12 @@ from tests.support.systemd.service import Service
 
 
 @pytest.fixture(scope="session")
-def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+def machine() -> Iterator[Machine]:
     """With the service installed, not configured."""
-    package = product.package()
-    if package is None:
-        with Machine(*product.in_its_place(tmp_path_factory.mktemp("product"))) as machine:
-            product.put_unit(machine)
-            yield machine
-    else:
-        with Machine() as machine:
-            product.install(machine, package)
-            yield machine
+    with Machine() as machine:
+        product.install(machine, product.package())
+        product.of_this_checkout(machine)
+        yield machine
 
 
 @pytest.fixture

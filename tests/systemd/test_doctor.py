@@ -67,7 +67,9 @@ def test_it_finds_the_credential_that_only_systemd_hands_on_and_tells_of_one_tha
 def test_it_tells_of_what_the_unit_forbids(service: Service) -> None:
     service.configure(mqtt={"host": "203.0.113.7"})
     service.drop_in("[Service]\nMemoryDenyWriteExecute=yes\nProcSubset=pid\n")
+    service.machine.run("systemctl disable edge-infer")
     found = told(service, CONFIGURATION)
+    service.machine.run("systemctl enable edge-infer")
     assert "IPAddressAllow=203.0.113.7" in found["reach.mqtt"]["mend"]
     assert found["unit.hardening"]["status"] == "warn"
     assert "enable edge-infer" in found["unit.enabled"]["mend"]
