@@ -23,7 +23,12 @@ from edge_infer.sources._inotify import Closings
 from edge_infer.sources._judged import Journal, Version
 from edge_infer.sources._put_away import move
 from edge_infer.sources._recording import PICTURES, natural
-from edge_infer.sources._watched_folder import prepare, vanished
+from edge_infer.sources._watched_folder import (
+    prepare,
+    unanswered,
+    vanished,
+    wait_for_the_one_before,
+)
 
 if TYPE_CHECKING:
     from edge_infer.sources.files import Files
@@ -42,6 +47,8 @@ SCAN_S = 1.0
 """How often the whole folder is: network folders tell of nothing."""
 SHARE = 0.05
 """Of one core that looking at a large folder may take."""
+HANG_S = 60.0
+"""A folder that does not answer one question for so long is lost; a large picture may come slowly."""
 CLOSED_S = 10.0
 """After `close`: how long results that are still being stored are waited for, in the background."""
 
@@ -65,6 +72,7 @@ class Watched:
     def __init__(self, settings: Files, camera: str) -> None:
         self._settings = settings
         self._camera = camera
+        wait_for_the_one_before(settings, camera, OPEN_S)
         self._changed = threading.Condition()
         self._ready: deque[Frame] = deque()
         self._given: dict[str, Version] = {}
@@ -76,6 +84,8 @@ class Watched:
         self._seen: dict[str, _Seen] = {}
         self._queue: deque[str] = deque()
         """Names that a scan found, in natural order."""
+        self._asked_s: float | None = None
+        """When (monotonic) the folder was asked what it has not answered yet."""
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._thread = threading.Thread(target=self._run, name=f"watch-{camera}", daemon=True)
         self._thread.start()
@@ -85,10 +95,7 @@ class Watched:
             self._closed = True
             failure = self._failure
         self._wake()
-        raise failure or SourceError(
-            f"camera {camera}: {settings.path} did not answer within {OPEN_S:g} s",
-            hint="is its server there?",
-        )
+        raise failure or unanswered(settings, camera, self._thread, f"did not answer within {OPEN_S:g} s")
 
     def read(self, timeout_s: float) -> Frame | None:
         """The next picture, see Source; never None."""
@@ -102,6 +109,10 @@ class Watched:
                 return frame
             if self._failure is not None:
                 raise SourceError(self._failure.message, hint=self._failure.hint)
+            asked_s, now_s = self._asked_s, time.monotonic()
+            if asked_s is not None and now_s - asked_s > HANG_S:
+                how = f"has not answered for {now_s - asked_s:.1f} s"
+                raise unanswered(self._settings, self._camera, self._thread, how)
             if len(self._given) >= UNSETTLED:
                 raise SourceStalledError(
                     f"camera {self._camera}: {UNSETTLED} pictures wait for their results"
@@ -157,8 +168,13 @@ class Watched:
             self._failure = error
             self._changed.notify_all()
 
+    def _ask(self) -> None:
+        """The folder is asked something: whoever reads sees how long it takes."""
+        self._asked_s = time.monotonic()
+
     def _watch(self) -> None:
         folder = self._settings.path
+        self._ask()
         prepare(self._settings, self._camera)
         closings: Closings | None = None
         try:
@@ -209,7 +225,9 @@ class Watched:
             self._sleep(poll, LOOK_S if self._seen or self._queue else scan_s - time.monotonic())
 
     def _sleep(self, poll: select.poll, wait_s: float) -> None:
+        self._asked_s = None
         poll.poll(max(0.0, wait_s) * 1000)
+        self._ask()
         with suppress(BlockingIOError):
             os.read(self._wake_read, 65_536)
 
@@ -220,6 +238,7 @@ class Watched:
         found = {}
         with os.scandir(self._settings.path) as entries:
             for entry in entries:
+                self._ask()
                 if self._is_picture(entry.name) and entry.is_file(follow_symlinks=False):
                     found[entry.name] = entry
         self._journal.forget_all_but(set(found))
@@ -250,6 +269,7 @@ class Watched:
         return version is None or version == self._given.get(name) or self._journal.knows(name, version)
 
     def _version(self, name: str) -> Version | None:
+        self._ask()
         try:
             status = (self._settings.path / name).lstat()
         except FileNotFoundError:
@@ -286,6 +306,7 @@ class Watched:
         """
         from edge_infer.picture import reaches_its_end
 
+        self._ask()
         try:
             handle = os.open(self._settings.path / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
             with os.fdopen(handle, "rb") as file:

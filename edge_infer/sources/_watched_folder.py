@@ -1,14 +1,19 @@
-"""Whether a folder can be watched: one that cannot is told as such before the first picture."""
+"""Whether a folder can be watched: one that cannot, or cannot any more, is told as such."""
 
 from __future__ import annotations
 
 import os
+import threading
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edge_infer.errors import SourceError
 
 if TYPE_CHECKING:
     from edge_infer.sources.files import Files
+
+_held: dict[Path, threading.Thread] = {}
+"""By folder: the thread that waits for its answer. What the kernel holds cannot be ended."""
 
 
 def prepare(settings: Files, camera: str) -> None:
@@ -46,3 +51,27 @@ def vanished(settings: Files, camera: str, error: OSError) -> SourceError:
         f"camera {camera}: {settings.path} is gone: {error.strerror or error}",
         hint="is it mounted, was it renamed?",
     )
+
+
+def unanswered(settings: Files, camera: str, thread: threading.Thread, how: str) -> SourceError:
+    """Of a folder that holds the thread that asked it."""
+    _held[settings.path] = thread
+    return _silent(settings, camera, how)
+
+
+def wait_for_the_one_before(settings: Files, camera: str, timeout_s: float) -> None:
+    """Whoever asks a folder that holds a thread already would be held too: one more at each attempt.
+
+    SourceError where that one is held still.
+    """
+    before = _held.get(settings.path)
+    if before is None:
+        return
+    before.join(timeout_s)
+    if before.is_alive():
+        raise _silent(settings, camera, f"did not answer within {timeout_s:g} s")
+    _held.pop(settings.path, None)
+
+
+def _silent(settings: Files, camera: str, how: str) -> SourceError:
+    return SourceError(f"camera {camera}: {settings.path} {how}", hint="is its server there?")
