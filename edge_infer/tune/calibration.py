@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,6 +49,9 @@ def write_tensors(card: ModelCard, places: Sequence[Place], path: Path) -> Calib
     most = max(1, MOST_BYTES // each.nbytes)
     chosen = places if len(places) <= most else [places[i * len(places) // most] for i in range(most)]
     tensors = np.lib.format.open_memmap(path, "w+", each.dtype, (len(chosen), *each.shape))
+    with path.open("r+b") as file:
+        # a page of a mapped file for which there is no room ends the process (SIGBUS)
+        os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
     for number, pixels in enumerate(pictures(chosen)):
         region = None
         if card.input.tiles is not None:

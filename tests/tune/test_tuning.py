@@ -28,6 +28,7 @@ from edge_infer.tune.energy import Meter
 from edge_infer.tune.frames import Place, pictures
 from edge_infer.tune.tuning import Outcome, Wishes, tune
 from tests.support import networks
+from tests.support.filesystems import SmallDisk
 from tests.support.line_frames import write_line
 
 BOTTLES = Path(__file__).parents[2] / "models/bottles"
@@ -147,6 +148,19 @@ def test_golden_pictures_must_be_answered_alike(
     tuned = load_model(bottles.with_name("tuned"))
     assert len(tuned.golden) == 1
     assert "taken over" in outcome.golden.said
+
+
+def test_a_full_disk_is_an_error_and_not_the_end_of_the_process(
+    bottles: Path, line: Path, small_disk: SmallDisk
+) -> None:
+    # smaller than the tensors of 8 frames; a page of a mapped file that finds no room ends the process
+    disk = small_disk("4m")
+    with pytest.raises(EdgeInferError, match="No space left on device; name a folder"):
+        tune(
+            bottles, line, disk.path / "tuned", QUICK, meter=Meter(Path("/nothing")), tell=lambda *_: None,
+            report=lambda *_: None,
+        )  # fmt: skip
+    assert [path.name for path in disk.path.iterdir() if "tuned" in path.name] == []
 
 
 def test_frames_that_were_calibrated_with_do_not_judge(
