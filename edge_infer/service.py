@@ -15,6 +15,7 @@ from edge_infer import __version__, clock
 from edge_infer.backends.blobs import Blobs
 from edge_infer.camera import State
 from edge_infer.changeover import Changeover, Configurations, Floor
+from edge_infer.changeover.by_signal import ReloadBySignal
 from edge_infer.changeover.control import Levers
 from edge_infer.changeover.desk import Desk
 from edge_infer.config.site import Site
@@ -23,7 +24,6 @@ from edge_infer.ctl.server import Server
 from edge_infer.delivery import Delivery
 from edge_infer.engine import Engine
 from edge_infer.engines import Engines
-from edge_infer.errors import EdgeInferError
 from edge_infer.exposition import Exposition, Parts
 from edge_infer.inventory import info
 from edge_infer.messages.camera import CameraMessage
@@ -107,8 +107,6 @@ class Service:
         if site.evidence is not None:
             self._delivery.keep_pictures(site.evidence, state_dir / "evidence")
         self._opener: threading.Thread | None = None
-        self._reloader: threading.Thread | None = None
-        self._reload_asked = False
         self._since = clock.now()
         self._desk = Desk(self._floor, self._engines, since=self._since, stopping=lambda: self._stopping)
         self._ctl = Server((runtime_dir or state_dir) / SOCKET, self._desk.answer)
@@ -138,9 +136,11 @@ class Service:
             notifier, self._publisher, stations=self._stations, cameras=self._cameras, loops=self._loops
         )
 
+        self._reload = ReloadBySignal(begins=self._supervision.reloading, ends=self._supervision.reloaded)
+
     def reload(self) -> None:
         """Ask `run` to read the configuration again; safe in a signal handler."""
-        self._reload_asked = True
+        self._reload.ask()
 
     def stop(self) -> None:
         """Ask `run` to end; safe in a signal handler."""
@@ -299,7 +299,7 @@ class Service:
         while not self._stopping:
             time.sleep(TICK_S)
             self._check_health()
-            self._reload_if_asked()
+            self._reload.look(self._configurations)
             for station in list(self._stations.values()):
                 station.check_deadlines()
             self._supervision.look()
@@ -312,29 +312,6 @@ class Service:
                 deliver_until_s = time.monotonic() + DELIVER_S
             if not self._publisher.connected or not self._outbox.depth() or now_s > deliver_until_s:
                 return
-
-    def _reload_if_asked(self) -> None:
-        """In a thread of its own: it reads files, and deadlines do not wait for a disk."""
-        configurations = self._configurations
-        busy = self._reloader is not None and self._reloader.is_alive()
-        if not self._reload_asked or busy or configurations is None:
-            return
-        self._reload_asked = False
-
-        def load() -> None:
-            self._supervision.reloading()
-            try:
-                configurations.reload(by="SIGHUP")
-            except EdgeInferError:
-                pass  # told in the log and as an event
-            except Exception:
-                # what runs goes on: a configuration that was not applied changes nothing
-                log.exception("a bug while the configuration was read again")
-            finally:
-                self._supervision.reloaded()
-
-        self._reloader = threading.Thread(target=load, name="reload", daemon=True)
-        self._reloader.start()
 
     def _check_health(self) -> None:
         """A thread that a bug ended is the service's end: systemd starts it again, nothing is lost."""
