@@ -16,15 +16,14 @@ from edge_infer.engine import Engine, Work
 from edge_infer.frame import Frame, PartTrigger
 from edge_infer.network import Inference, Network
 from edge_infer.result import new_result_id
-from edge_infer.station.answers import Answers
 from edge_infer.station.delivery import Delivery
 from edge_infer.station.identity import Identity
 from edge_infer.station.inspection import Inspection, Known, Unusable
-from edge_infer.station.judging import age_s, decide, distrust, glance, look, unhealthy
+from edge_infer.station.judging import age_s, distrust, glance, look, unhealthy
 from edge_infer.station.meter import Meter
 from edge_infer.station.settings import StationSettings
 from edge_infer.station.setup import Setup
-from edge_infer.station.standing import Standing
+from edge_infer.station.telling import Telling
 from edge_infer.triggers import PartTriggerSettings
 
 log = logging.getLogger(__name__)
@@ -55,7 +54,8 @@ class Station:
         """Frames that a newer one replaced before a request was free."""
         self.fire: Callable[[float], None] | None = None
         """Has a picture taken at that monotonic time, where the camera takes none unless it is asked."""
-        self.meter: Meter = before.meter if before is not None else Meter()
+        self._telling: Telling = Telling(self.name, delivery, before._telling if before is not None else None)
+        self.meter: Meter = self._telling.meter
         self.newest_frame: Frame | None = None
         """Of its camera, judged or not."""
         self._delivery = delivery
@@ -72,17 +72,12 @@ class Station:
         """A recording's frames that no request was free for yet."""
         self._open: deque[Inspection] = deque()
         """Not answered yet, in the order of their answers."""
-        # a part that asks once more is told the same
-        self._answers: Answers = before._answers if before is not None else Answers()
         # an engine that was replaced ends by itself
         self._asked_by: WeakSet[Engine] = WeakSet()
         self._lost: Unusable | None = None
         """Why no frame comes; told once, then only to parts that ask."""
         self._ended: Unusable | None = None
         """The recording is over: told only to parts that ask."""
-        self._standing = Standing()
-        self._time_s = 0.0
-        """Of the newest frame that was answered."""
         self._stopping = False
 
     @property
@@ -118,7 +113,7 @@ class Station:
             if self._stopping:
                 return
             self._setup = setup
-            self._standing.over()
+            self._telling.over()
             if setup.failed is not None:
                 self._newest = None
             # what lasts is told anew: the standing decision must say by what
@@ -151,11 +146,11 @@ class Station:
             if self._parts is not None:
                 self._offer_to_parts(frame, self._parts)
             elif self._chooser is not None and not self._chooser.wants(frame):
-                self._settle(frame)
+                self._telling.settle(frame)
             elif self._setup.failed is None:
                 self._offer_newest(frame)
             else:
-                self._settle(frame)
+                self._telling.settle(frame)
             waiting = [*self._open, *self._ahead]
             engines = {self._setup.engine, *(one.setup.engine for one in waiting if not one.taken)}
         # not inside the lock: an engine asks for work while it holds its own
@@ -183,7 +178,7 @@ class Station:
         with self._changed:
             self._lost = None
             if self.unusable is None:
-                self._standing.over()
+                self._telling.over()
 
     def ask(self, trigger: PartTrigger) -> None:
         """A part asks from outside (MQTT); answered once by the first frame at or after it."""
@@ -212,7 +207,7 @@ class Station:
             for inspection in self._open:
                 if inspection.trigger is not None and inspection.trigger.part_id == part_id:
                     return Known(inspection.trigger.job_id, None)
-            result = self._answers.of(part_id)
+            result = self._telling.told(part_id)
             return None if result is None else Known(result.job_id, result)
 
     def end_recording(self, broken_off: str | None = None) -> None:
@@ -299,8 +294,7 @@ class Station:
                 inspection.outcome = Unusable("deadline", f"time was up before {what}")
             if late:
                 self._flush()
-            if (again := self._standing.due(now_s)) is not None:
-                self._delivery.decide(again)
+            self._telling.say_again(now_s)
 
     def stop(self, why: str | None = None) -> None:
         """Answer what is open; take nothing more. ``why``: where it is not the whole service that stops."""
@@ -314,7 +308,7 @@ class Station:
                 if inspection.outcome is None:
                     inspection.outcome = Unusable("restarted", why or STOPPED)
             self._flush()
-            self._standing.over()
+            self._telling.over()
             self._changed.notify_all()
         # else they would keep it, and its frames, for as long as they run
         for engine in list(self._asked_by):
@@ -356,13 +350,8 @@ class Station:
                     inspection.frame = frame
         asked = frame.triggers if parts.from_camera else ()
         if not asked and not any(inspection.frame is frame for inspection in self._open):
-            self._settle(frame)
+            self._telling.settle(frame)
         self._flush()
-
-    def _settle(self, frame: Frame) -> None:
-        """There will be no result of it."""
-        if frame.settled is not None:
-            frame.settled(self.name)
 
     def _ask(self, trigger: PartTrigger, came_with: Frame | None = None) -> bool:
         """True where it now waits for its frame. ``came_with``: a picture that is the part's own."""
@@ -407,20 +396,4 @@ class Station:
         self._changed.notify_all()
 
     def _publish(self, inspection: Inspection) -> None:
-        memory, asked = inspection.setup.memory, inspection.trigger
-        verdict = decide(memory.judge, inspection.outcome, inspection.frame)
-        result = inspection.result(verdict, clock.now(), synced=clock.synced())
-        if inspection.frame is not None:
-            self._time_s = inspection.frame.time_s
-        self._standing.decided(result, lasts=asked is None and inspection.outcome is self.unusable)
-        self.meter.count(result, inspection.inference)
-        self._delivery.decide(result)
-        if asked is not None or memory.policy.wants(verdict.decision, self._time_s):
-            self._delivery.publish(result, inspection.frame, inspection.findings, inspection.setup.settings)
-        elif inspection.frame is not None and not result.cut_short:
-            self._settle(inspection.frame)
-        if memory.line_stop and memory.line_stop.add(verdict.decision):
-            self._delivery.line_stop(self.name, verdict.decision)
-        if asked is not None and asked.part_id is not None:
-            until_s = asked.time_s + inspection.setup.settings.answer_within_s
-            self._answers.keep(asked.part_id, result, until_s)
+        self._telling.tell(inspection, lasts=inspection.outcome is self.unusable)
