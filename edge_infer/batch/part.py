@@ -49,9 +49,11 @@ class Part:
         # where a link leads is where the disk is
         out = Path(os.path.realpath(out))
         folder = folder_of(out)
-        if out.exists() and not out.is_file():
+        with _told(out, "use"):
+            is_there, is_begun = out.exists(), (folder / _JOURNAL).exists()
+        if is_there and not out.is_file():
             raise EdgeInferError(f"{out} is not a file", hint="name another one")
-        if out.exists() and not restart and not (folder / _JOURNAL).exists():
+        if is_there and not restart and not is_begun:
             raise EdgeInferError(
                 f"{out} is there already", hint="name another one, or write it anew with --restart"
             )
@@ -233,6 +235,8 @@ def disk_trouble(path: Path, what: str, error: OSError) -> EdgeInferError:
     """What could not be done to the output, or to what it grows in, and what to do."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         hint = "make room and run the same command again: it goes on from there"
+    elif error.errno == errno.ENAMETOOLONG:
+        hint = "choose a shorter --out"
     else:
         hint = "is its folder there, may this user write there? the same command goes on from there"
     return EdgeInferError(f"cannot {what} {path}: {error.strerror}", hint=hint)

@@ -162,6 +162,13 @@ def test_a_batch_without_a_line_yet_is_in_nobodys_way(tmp_path: Path) -> None:
         opened(out)
 
 
+def test_a_name_that_no_disk_takes_is_told_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(
+        EdgeInferError, match=r"cannot use .*jsonl: File name too long; choose a shorter --out"
+    ):
+        opened(tmp_path / f"{'o' * 250}.jsonl")
+
+
 def test_an_output_that_is_there_is_only_written_over_when_asked_and_only_by_the_whole_new_one(
     tmp_path: Path,
 ) -> None:

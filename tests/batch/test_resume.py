@@ -90,8 +90,8 @@ def test_going_on_with_something_else_is_refused_and_restart_begins_anew(
     assert version("onnxruntime") in told["runtime"]
     code, error = run(model, parts, "--out", out)
     assert (code, len(error.splitlines())) == (1, 1)
-    assert "inputs (400 paths" in error
-    assert "12 paths" in error
+    assert "inputs (400 paths; names, sizes and times of change: " in error
+    assert "12 paths; names" in error
     assert "--restart" in error
     card = model / "model.yaml"
     card.write_text(card.read_text() + "score_threshold: 0.9\n")
