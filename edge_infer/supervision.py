@@ -214,6 +214,12 @@ class Supervision:
         troubles = [
             f"{one.name} UNDEFINED: {one.unusable.text}" for one in stations if one.unusable is not None
         ]
+        # new ones of a reload: nobody knows yet whether their camera gives anything
+        troubles += [
+            f"{one.name} waits for the first frame of camera {one.camera}"
+            for one in self._waits_for()
+            if one.unusable is None
+        ]
         return [f"{len(stations) - len(troubles)} of {len(stations)} stations judge", *troubles]
 
     def _broker_words(self) -> str:

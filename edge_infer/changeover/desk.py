@@ -164,7 +164,7 @@ def _kept(configurations: Configurations) -> list[KeptConfiguration]:
 def _stations(floor: Floor) -> list[StationNow]:
     found = []
     for name, station in list(floor.stations.items()):
-        setup = station.setup
+        setup, unusable = station.setup, station.unusable
         recipe = setup.identity.external_recipe
         found.append(
             StationNow(
@@ -173,7 +173,7 @@ def _stations(floor: Floor) -> list[StationNow]:
                 model=setup.settings.model,
                 recipe=recipe.id if recipe is not None else None,
                 recipe_hash=setup.identity.recipe.hash,
-                trouble=setup.failed.text if setup.failed is not None else None,
+                trouble=unusable.text if unusable is not None else None,
             )
         )
     return found

@@ -12,6 +12,7 @@ import click
 from edge_infer.commands.lines import plain
 from edge_infer.commands.run import runtime_dir, state_dir
 from edge_infer.commands.terminal import forgive_encoding
+from edge_infer.errors import ConfigError, EdgeInferError
 
 UNIT = Path("/run/edge-infer")
 """The runtime directory of the unit."""
@@ -147,8 +148,9 @@ def _configuration(running: Mapping[str, Any]) -> Iterator[str]:
     loaded = (
         f", loaded {running['loadedAt']} by {running['by'] or 'the start'}" if running["loadedAt"] else ""
     )
-    digest = running["sha256"][:12]
-    yield f"runs: configuration {running['number']} of {running['file']}, sha256 {digest}{loaded}"
+    digest, number = running["sha256"][:12], running["number"]
+    which = f"configuration {number}" if number is not None else "a configuration that the disk did not take,"
+    yield f"runs: {which} of {running['file']}, sha256 {digest}{loaded}"
     if (left := running["rolledBack"]) is not None:
         yield (
             f"ROLLED BACK from configuration {left['number']} at {left['at']} by {left['by']}: "
@@ -178,10 +180,27 @@ def _socket(config: Path | None, given: Path | None) -> Path:
     if given is not None:
         return given
     if config is not None:
-        from edge_infer.config.state_dir import state_dir_of
-
-        # also of a file that is wrong: its mistakes are what `reload` shall tell
-        return (state_dir_of(config) or state_dir()) / SOCKET
+        return _socket_of(config)
     runtime = runtime_dir() or UNIT
     beside = state_dir() / SOCKET
     return beside if not (runtime / SOCKET).exists() and beside.exists() else runtime / SOCKET
+
+
+def _socket_of(config: Path) -> Path:
+    from edge_infer.config.state_dir import state_dir_of
+    from edge_infer.ctl.protocol import SOCKET
+    from edge_infer.yamlfile import load
+
+    # also of a file that is wrong: its mistakes are what `reload` shall tell
+    found = state_dir_of(config)
+    path = (found or state_dir()) / SOCKET
+    if found is None and not path.exists():
+        try:
+            load(config)
+        except ConfigError as error:
+            raise EdgeInferError(
+                f"{config} cannot be read, so where its service listens is not known, at {path} nobody does: "
+                f"{error.mistakes[0]}",
+                hint="mend the file, or name the socket in the state_dir: --socket STATE_DIR/ctl.sock",
+            ) from error
+    return path

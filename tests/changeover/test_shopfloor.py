@@ -177,7 +177,13 @@ def test_a_camera_whose_settings_changed_is_opened_anew_and_one_that_cannot_be_i
     )
     before = len(heard.messages("/other/result"))
     heard.wait(lambda got: len(got) > before + 5, "/other/result")
-    assert [one["state"] for one in status(path)["cameras"]] == ["lost", "connected"]
+    now = status(path)
+    assert [one["state"] for one in now["cameras"]] == ["lost", "connected"]
+    blind, other = now["stations"]
+    assert "rtsp://127.0.0.1:9/none" in blind["trouble"], (
+        "a station that is blind is not told as one that judges"
+    )
+    assert other["trouble"] is None
     cameras["scene"] = {"type": "synthetic", "fps": 40, "seed": 2}
     edited(path, cameras=cameras)
     assert ctl(path, "reload").returncode == 0
@@ -378,6 +384,22 @@ def test_systemd_hears_that_it_reloads_and_that_it_is_done_and_is_fed_meanwhile(
         path.write_text("format: [")
         systemd.running.process.send_signal(signal.SIGHUP)
         systemd.wait(lambda: len(systemd.heard("READY")) == 3)
+        assert systemd.running.stop() == 0, systemd.running.log
+
+
+def test_a_station_that_a_reload_brought_is_not_told_as_one_that_judges_before_its_camera_gave_anything(
+    tmp_path: Path, mosquitto: Mosquitto
+) -> None:
+    cameras: dict[str, Any] = {"scene": {"type": "synthetic", "fps": 20}}
+    path = site(tmp_path / "a", mosquitto, cameras=cameras, stations={"cap": STATION})
+    with FakeSystemd(tmp_path, path) as systemd:
+        systemd.ready()
+        # its first frame comes after a hundred seconds
+        cameras["slow"] = {"type": "synthetic", "fps": 0.01, "max_age_s": 200}
+        edited(path, cameras=cameras, stations={"cap": STATION, "new": {**STATION, "camera": "slow"}})
+        assert ctl(path, "reload").returncode == 0
+        systemd.wait(lambda: "2 stations" in systemd.statuses[-1])
+        assert "1 of 2 stations judge; new waits for the first frame of camera slow" in systemd.statuses[-1]
         assert systemd.running.stop() == 0, systemd.running.log
 
 

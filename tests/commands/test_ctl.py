@@ -99,6 +99,13 @@ def test_status_says_what_runs_and_what_does_not_in_capitals(sock: Path) -> None
         ),
         ({"fileIs": "changed"}, "/etc/s.yaml WAS CHANGED since and is not loaded: edge-infer ctl reload"),
         ({"fileIs": "unreadable"}, "/etc/s.yaml CANNOT BE READ"),
+        (
+            {"number": None},
+            (
+                "runs: a configuration that the disk did not take, of /etc/s.yaml, "
+                "sha256 abababababab, loaded 2026-11-30T12:00:00Z by ctl:anna"
+            ),
+        ),
         ({"nextStart": 9}, "FROM THE NEXT START ON configuration 9 runs: systemctl restart edge-infer"),
     ],
 )
@@ -163,3 +170,8 @@ def test_the_socket_of_a_file_is_found_as_far_as_it_can_be_read(
     done = run("status", "--config", str(tmp_path / "site.yaml"))
     assert isinstance(done.exception, EdgeInferError)
     assert str(tmp_path / where / SOCKET) in str(done.exception)
+    # a file that does not say where its service listens is no proof that the service does not run
+    assert ("does not run" in str(done.exception)) is (where == "st")
+    if where == "default":
+        assert "site.yaml:3:1" in str(done.exception)
+        assert "--socket" in str(done.exception)
