@@ -34,10 +34,10 @@ class Notifier:
         if ours and wanted.isascii() and wanted.isdecimal() and int(wanted):
             self.watchdog_s = int(wanted) / 2e6
 
-    def send(self, **fields: str) -> None:
-        """Like ``send(READY="1", STATUS="2 stations run")``."""
+    def send(self, **fields: str) -> bool:
+        """Like ``send(READY="1", STATUS="2 stations run")``; False where systemd is too busy to take it."""
         if not self._address:
-            return
+            return True
         message = b"\n".join(f"{key}=".encode() + _one_line(value) for key, value in fields.items())
         kind = socket.SOCK_DGRAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
         try:
@@ -48,8 +48,9 @@ class Notifier:
             if error.errno != self._trouble:
                 log.warning("systemd cannot be told %s: %s", " ".join(fields), error)
             self._trouble = error.errno or errno.EIO
-        else:
-            self._trouble = None
+            return False
+        self._trouble = None
+        return True
 
     def extend(self, timeout_s: float) -> None:
         """The start goes on: the next word comes within that time."""

@@ -59,6 +59,8 @@ class Supervision:
         self._opening = Loop("loading of a model", limit_s=LOADING_S, patience_s=LOADING_PATIENCE_S)
         self._watch = Watch(lambda: (self._opening, *loops()), hangs=self._hangs, resumed=self._resumed)
         self._ready = False
+        self._ready_untold = False
+        """systemd did not take READY: without it, it would end the service."""
         self._opened_s: float | None = None
         self._status = ""
         self._hopeless_told = False
@@ -92,11 +94,17 @@ class Supervision:
         well = self._watch.look()
         self._tell_hopeless()
         self._look_at_clock()
+        if self._ready_untold:
+            self._ready_untold = not self._notifier.send(READY="1")
         if not self._ready:
             self._start(now_s, well=well)
-        elif well and self._notifier.watchdog_s is not None and now_s >= self._next_word_s:
+        elif (
+            well
+            and self._notifier.watchdog_s is not None
+            and now_s >= self._next_word_s
+            and self._notifier.send(WATCHDOG="1")
+        ):
             self._next_word_s = now_s + self._notifier.watchdog_s
-            self._notifier.send(WATCHDOG="1")
         if now_s >= self._next_status_s:
             self._next_status_s = now_s + TELL_S
             self._tell(self._words())
@@ -109,7 +117,7 @@ class Supervision:
     def reloaded(self) -> None:
         """It runs, or what ran goes on."""
         if self._ready:
-            self._notifier.send(READY="1")
+            self._ready_untold = not self._notifier.send(READY="1")
 
     def stopping(self) -> None:
         """The last word."""
@@ -125,7 +133,7 @@ class Supervision:
                 self._next_word_s = now_s
                 # with the words of now: `systemctl start` returns and somebody looks
                 self._status = self._words()
-                self._notifier.send(READY="1", STATUS=self._status)
+                self._ready_untold = not self._notifier.send(READY="1", STATUS=self._status)
                 log.info("ready: %s", self._status)
                 return
         if well and now_s >= self._next_word_s:
@@ -193,9 +201,8 @@ class Supervision:
     # -- words
 
     def _tell(self, status: str) -> None:
-        if status != self._status:
+        if status != self._status and self._notifier.send(STATUS=status):
             self._status = status
-            self._notifier.send(STATUS=status)
 
     def _words(self) -> str:
         parts = [f"{name} HANGS" for name in self._watch.hung]

@@ -58,6 +58,18 @@ def test_a_systemd_that_reads_nothing_holds_nobody_up(tmp_path: Path) -> None:
         assert time.monotonic() - start < 5
 
 
+def test_who_must_be_heard_learns_that_it_was_not(tmp_path: Path) -> None:
+    name = str(tmp_path / "notify")
+    with systemd(name) as sock:
+        notifier = Notifier({"NOTIFY_SOCKET": name})
+        while notifier.send(STATUS="x" * 900):
+            pass
+        assert not notifier.send(READY="1")
+        sock.recv(1000)
+        assert notifier.send(READY="1")
+    assert Notifier({}).send(READY="1"), "nobody wants to hear it"
+
+
 def test_no_text_becomes_a_field_and_none_is_too_long_for_systemd(tmp_path: Path) -> None:
     name = str(tmp_path / "notify")
     with systemd(name) as sock:

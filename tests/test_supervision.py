@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import signal
+import socket
 import time
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from edge_infer import supervision
+from edge_infer.mqtt.publisher import Publisher
+from edge_infer.sdnotify import Notifier
+from edge_infer.supervision import Supervision
 from tests.support.fake_systemd import FakeSystemd
 from tests.support.http_camera import HttpCamera
 from tests.support.mosquitto import Mosquitto
@@ -263,6 +271,46 @@ def test_where_no_camera_comes_on_a_restart_may_help(tmp_path: Path, mosquitto: 
     environment = broken(tmp_path / "soon", SOON + SIDE_HANGS)
     with FakeSystemd(tmp_path, path, acts=True, environment=environment) as systemd:
         systemd.wait(lambda: systemd.restarts)
+
+
+@pytest.fixture
+def deaf(tmp_path: Path) -> Iterator[socket.socket]:
+    """systemd's socket, full."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
+        sock.bind(str(tmp_path / "notify"))
+        sock.setblocking(False)
+        filler = Notifier({"NOTIFY_SOCKET": str(tmp_path / "notify")})
+        while filler.send(STATUS="full"):
+            pass
+        yield sock
+
+
+def heard_now(sock: socket.socket) -> list[bytes]:
+    """All that waits there."""
+    found = []
+    with suppress(BlockingIOError):
+        while True:
+            found.append(sock.recv(4096))
+    return found
+
+
+def test_ready_and_the_watchdogs_food_are_said_again_until_systemd_took_them(
+    tmp_path: Path, deaf: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervision, "LOOK_S", 0.0)
+    notifier = Notifier({"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "1200000000"})
+    publisher = cast(Publisher, SimpleNamespace(connected=True))
+    one = Supervision(notifier, publisher, stations={}, cameras={}, loops=list)
+    one.opened()
+    for _ in range(3):
+        one.look()
+    heard_now(deaf)
+    one.look()
+    words = heard_now(deaf)
+    assert b"READY=1" in words
+    assert b"WATCHDOG=1" in words
+    one.look()
+    assert heard_now(deaf) == [], "and then no more"
 
 
 HANGING_DISK = """
