@@ -87,7 +87,8 @@ class Configurations:
             self.rolled_back = away
         if running is not None and running.fingerprint == site.fingerprint:
             self.entry = running
-            if away is not None and not site.is_stored:
+            # also where its file cannot be read: it would be told at each start for ever
+            if state is None or (away is not None and not site.is_stored):
                 self.history.runs(running.number)
         else:
             self.entry = self.history.add(site, before=before, by=None, rolled_back=self.rolled_back)

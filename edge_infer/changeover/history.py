@@ -224,6 +224,12 @@ def site_to_run(path: Path, state_dir: Path) -> Site:
         wrong, site = error, None
     history = History((site.state_dir if site is not None else state_dir_of(path)) or state_dir)
     state = history.state()
+    if state is None and history.next_number > 1:
+        log.warning(
+            "%s runs, even if it was rolled back from; edge-infer ctl status lists what ran, "
+            "edge-infer ctl rollback goes back",
+            path,
+        )
     if state is not None and (away := state.rolled_back) is not None:
         now = (site.sha256, site.fingerprint) if site is not None else as_it_is(path)
         entry = history.entry(state.running)

@@ -286,3 +286,20 @@ def test_a_state_file_that_cannot_be_read_loses_no_configuration(site: Path, sta
         assert [one.number for one in rig.configurations.history.entries()] == [2, 1]
         rig.configurations.rollback(by=BY)
         assert runs(rig) == "one"
+
+
+def test_a_state_file_that_cannot_be_read_is_told_with_what_runs_instead_and_made_anew(
+    site: Path, state: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with running(site, state) as rig:
+        rule(rig, "new")
+        rig.reload()
+        rig.configurations.rollback(by=BY)
+    (state / "configurations" / "state.json").write_text("{")
+    with running(site, state, site=site_to_run(site, state)) as rig:
+        assert runs(rig) == "new"
+    assert "site.yaml runs, even if it was rolled back from; edge-infer ctl status" in caplog.text
+    caplog.clear()
+    with running(site, state, site=site_to_run(site, state)) as rig:
+        assert rig.configurations.number == 2
+    assert "state.json" not in caplog.text
