@@ -52,8 +52,8 @@ class Configurations:
         engines: Engines,
         event: Event,
         *,
-        secrets: Secrets | None = None,
-        stopping: Callable[[], bool] = lambda: False,
+        secrets: Secrets,
+        stopping: Callable[[], bool],
     ) -> None:
         """Notes that the site runs; where the disk takes nothing it runs all the same."""
         self.history = History(state_dir)
@@ -217,8 +217,7 @@ class Configurations:
         pin = None if fingerprint == site.fingerprint else away
         if not at_restart:
             return self._apply(site, by, entry, pin)
-        if self._secrets is not None:
-            site.require_secrets(self._secrets)
+        site.require_secrets(self._secrets)
         self.history.runs(entry.number, pin)
         self.next_start = entry.number
         log.warning("configuration %d runs from the next start on, asked by %s", entry.number, by)
@@ -253,8 +252,7 @@ class Configurations:
                 if entry is None
                 else f"edge-infer ctl rollback --at-restart {entry.number}, then restart the service",
             )
-        if self._secrets is not None:
-            site.require_secrets(self._secrets)
+        site.require_secrets(self._secrets)
         changed = difference.changes(running, site)
         loaded = self._engines.prepare(site, self.loop.passed, self._stopping)
         self.loop.passed()

@@ -264,6 +264,36 @@ def test_a_disk_that_takes_nothing_lets_nothing_change_and_lets_the_service_star
         disk.close()
 
 
+def test_what_needs_a_secret_that_is_gone_neither_runs_nor_comes_back(rig: Rig) -> None:
+    plain = edited(rig.path)["cameras"]
+    guarded = {
+        "scene": {
+            "type": "http",
+            "url": "http://127.0.0.1:9/x",
+            "user": "u",
+            "password": {"file": "password"},
+        }
+    }
+    password = rig.path.parent / "password"
+    password.write_text("hunter2")
+    edited(rig.path, cameras=guarded)
+    rig.reload()
+    edited(rig.path, cameras=plain)
+    rig.reload()
+    password.unlink()
+    for at_restart in (False, True):
+        with pytest.raises(ConfigError, match=r"cameras\.scene\.password"):
+            rig.configurations.rollback(by=BY, at_restart=at_restart)
+    edited(rig.path, cameras=guarded)
+    with pytest.raises(ConfigError, match=r"cameras\.scene\.password"):
+        rig.reload()
+    assert (rig.configurations.number, rig.changeover.number) == (3, 3)
+    assert (rig.configurations.next_start, rig.configurations.rolled_back) == (None, None)
+    state = rig.configurations.history.state()
+    assert state is not None
+    assert state.running == 3
+
+
 def test_what_the_disk_did_not_take_whole_is_not_kept_as_one_that_ran(rig: Rig, state: Path) -> None:
     in_the_way = state / "configurations" / ".state.json.part"
     in_the_way.mkdir()

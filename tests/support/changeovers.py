@@ -19,6 +19,7 @@ from edge_infer.engine import Engine
 from edge_infer.engines import Engines
 from edge_infer.frame import Frame
 from edge_infer.result import Result
+from edge_infer.settings import Secrets
 from edge_infer.station.setup import Setup
 from edge_infer.station.station import Station
 from tests.support.heat import heat
@@ -82,7 +83,9 @@ class Rig:
         self._live = live
         assert self.engines.open(site, lambda _model: None, self.event, lambda: False)
         self.stations: dict[str, Station] = {}
-        self.configurations = Configurations(site, state_dir, self.engines, self.event)
+        self.configurations = Configurations(
+            site, state_dir, self.engines, self.event, secrets=Secrets({}), stopping=lambda: False
+        )
         self.changeover = Changeover(
             site, self.engines, state_dir, self.event,
             boot_id="boot", floor=self, number=self.configurations.number,
