@@ -97,8 +97,9 @@ def test_a_candidate_that_is_fast_but_wrong_is_never_chosen(
     outcome = run(bottles, line, QUICK)
     (wrong,) = (one for one in outcome.judged if one.variant.precision == "INT8")
     assert "loses 100.00% of the sure findings" in str(wrong.rejected)
-    fps = {one.candidate.variant.precision: one.speed.fps for one in outcome.tried if one.speed}
-    assert fps["INT8"] > 2 * fps["FP32"]
+    # by the clock a busy machine may hold up either
+    cpu_ms = {one.candidate.variant.precision: one.speed.cpu_ms for one in outcome.tried if one.speed}
+    assert 2 * cpu_ms["INT8"] < cpu_ms["FP32"]
     assert outcome.chosen is not None
     assert outcome.chosen.candidate.variant.precision == "FP32"
     assert load_model(bottles.with_name("tuned")).sha256 == load_model(bottles).sha256
