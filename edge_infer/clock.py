@@ -103,8 +103,6 @@ class Step:
     """Notices that the clock was set. Used by one thread."""
 
     def __init__(self) -> None:
-        self.steps = 0
-        """Since it was made."""
         self._ahead_s = _ahead_s()
         self._next_s = 0.0
 
@@ -120,7 +118,6 @@ class Step:
             return None
         self._next_s = now_s + STEP_AGAIN_S
         self._ahead_s = ahead_s
-        self.steps += 1
         return by_s
 
 
