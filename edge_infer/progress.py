@@ -82,7 +82,9 @@ class Watch:
         self._looked_s = now_s
         loops = tuple(self._loops())
         late = {loop: loop.late_s(now_s) for loop in loops}
-        for loop in [one for one in self._since if late.get(one, -inf) <= 0]:
+        # one that hung and was replaced has not come back: its thread may be held still
+        self._since = {loop: since_s for loop, since_s in self._since.items() if loop in late}
+        for loop in [one for one in self._since if late[one] <= 0]:
             self._resumed(loop, now_s - self._since.pop(loop))
         if now_s < self._not_before_s:
             return not self.hopeless

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterable
 from types import SimpleNamespace
 
 import pytest
@@ -31,8 +32,11 @@ class Told:
         self.resumed: list[str] = []
 
     def watch(self, *loops: Loop) -> Watch:
+        return self.watch_all(lambda: loops)
+
+    def watch_all(self, loops: Callable[[], Iterable[Loop]]) -> Watch:
         return Watch(
-            lambda: loops,
+            loops,
             hangs=lambda loop: self.hangs.append(loop.name),
             resumed=lambda loop, _after_s: self.resumed.append(loop.name),
         )
@@ -73,6 +77,16 @@ def test_one_that_comes_back_is_told_and_fed_for_again() -> None:
     loop.rest()
     assert watch.look()
     assert (told.resumed, watch.hung) == (["a"], {})
+
+
+@pytest.mark.usefixtures("clock")
+def test_one_that_was_taken_away_while_it_hung_is_not_told_to_have_come_back() -> None:
+    told, loops = Told(), [late()]
+    watch = told.watch_all(lambda: loops)
+    assert not watch.look()
+    loops.clear()
+    assert watch.look()
+    assert (told.hangs, told.resumed, watch.hung) == (["a"], [], {})
 
 
 def test_who_has_not_begun_waits_or_has_ended_does_not_hang(clock: Clock) -> None:
