@@ -93,6 +93,16 @@ def verify(network: Network) -> Report:
     )
 
 
+def require(network: Network) -> None:
+    """ModelError where it finds something else in its card's golden pictures than it should."""
+    card = network.card
+    if card.golden and (report := verify(network)).problems:
+        raise ModelError(
+            f"{card.network}: its golden pictures do not pass: {report.problems[0]}",
+            hint="mend model.yaml, or make them anew with `edge-infer model golden` if it is right",
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Written:
     """One golden picture of a card."""

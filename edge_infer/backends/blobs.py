@@ -57,8 +57,10 @@ class Blobs:
             self._make_room(len(blob))
             if shutil.disk_usage(self._folder).free < len(blob) + FLOOR_BYTES:
                 log.warning(
-                    "%s is too full to keep a compiled network of %d MB", path.parent, len(blob) // 10**6
-                )
+                    "%s is too full to keep a compiled network of %.1f MB (%d MB stay free there); "
+                    "the next start compiles again",
+                    path.parent, len(blob) / 1e6, FLOOR_BYTES // 10**6,
+                )  # fmt: skip
                 return
             with replacing(path, path.with_suffix(_UNFINISHED)) as file:
                 file.write(_head(key, blob))

@@ -59,6 +59,7 @@ def batch(
     from edge_infer.batch.batch import fingerprint, run
     from edge_infer.batch.part import Part, folder_of
     from edge_infer.commands.batch_progress import Progress
+    from edge_infer.golden import require
     from edge_infer.model.load import load_model
     from edge_infer.network import Network
 
@@ -79,6 +80,8 @@ def batch(
         opened.callback(part.close)
         network = Network.open(card, settings)
         opened.callback(network.close)
+        # lines of a network that answers wrongly here would be worse than none
+        require(network)
         part.begin(fingerprint(card, network, found))
         with Progress(found) as progress:
             finished = run(network, found, part, signals.stop, progress)

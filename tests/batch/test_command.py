@@ -13,6 +13,7 @@ import cv2
 import pyarrow.parquet as pq
 import pytest
 
+from edge_infer import golden
 from edge_infer.sources import _recording as recording
 from tests.support.batches import clip, lines, picture
 
@@ -55,6 +56,24 @@ def test_lines_are_the_objects_of_infer_with_no_times_and_with_frame(
         line.pop("frame", None)
         answer.pop("timing_ms", None)
         assert line == answer
+
+
+def test_a_model_that_fails_its_golden_pictures_judges_nothing(yolox: Path, shared: Path, run: Run) -> None:
+    photos = shared / "assets/photos"
+    golden.write(yolox, [photos / "pets.jpg"])
+    out = yolox / "o.jsonl"
+    assert run(yolox, photos, "--out", out)[0] == 0
+    card = yolox / "model.yaml"
+    card.write_text(
+        card.read_text(encoding="utf-8")
+        .replace("scale: 1,", "scale: 200,")
+        .replace("scale: 1}", "scale: 200}"),
+        encoding="utf-8",
+    )
+    code, said = run(yolox, photos, "--out", yolox / "other.jsonl")
+    assert code == 1
+    assert "its golden pictures do not pass: pets.jpg: " in said
+    assert not (yolox / "other.jsonl").exists()
 
 
 def test_no_picture_waits_for_a_core_that_the_runtime_holds(
