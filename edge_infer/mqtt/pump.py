@@ -15,6 +15,7 @@ from edge_infer.mqtt.images import Images
 from edge_infer.mqtt.inbox import Inbox
 from edge_infer.mqtt.messages import Publication, of_row
 from edge_infer.mqtt.presence import Presence
+from edge_infer.mqtt.refusals import Refusals
 from edge_infer.mqtt.replies import Replies
 from edge_infer.mqtt.retry import Retry, Timing
 from edge_infer.mqtt.settings import MqttSettings
@@ -30,8 +31,6 @@ log = logging.getLogger(__name__)
 
 WINDOW = 20
 """Messages on the wire without PUBACK; the broker may allow fewer."""
-REFUSALS = 100
-"""Topics that are remembered as refused; of others the log says nothing."""
 FAREWELL_S = 0.5
 """Kept of the time for stopping, to say `stopped`."""
 SLOW_LINK = 8000
@@ -90,8 +89,8 @@ class Pump:
         self._farewell = False
         self._trouble = ""
         """Told last, without what changes from attempt to attempt."""
-        self._refusals: dict[str, str] = {}
-        """Topics of this connection, and why."""
+        self._refusals = Refusals()
+        """Of this connection."""
         self._acknowledged_any = False
         self._suspects = Suspects()
         self._retry = Retry(timing)
@@ -247,14 +246,14 @@ class Pump:
                 # without an answer the broker would soon send nothing more; the sender misses its own
                 connection.acknowledge(event)
         else:
-            self._refused_topic(event.topic, event.reason)
+            self._note_refused(event.topic, event.reason)
             log.error("no messages on %s: %s", event.topic, event.reason)
 
     def _begin(self, terms: Connected) -> None:
         self._terms = terms
         self._allowed = 1
         self._subscribed.clear()
-        self._refusals.clear()
+        self._refusals.forget()
         self.stats.refused_topics = {}
         self.stats.connected = True
         self.stats.connected_since = clock.now()
@@ -299,16 +298,13 @@ class Pump:
             self._states.refused(sent.topic, time.monotonic())
         else:
             self._images.answered(refused=True)
-        if self._refused_topic(sent.topic, why):
+        if self._note_refused(sent.topic, why):
             log.error("the broker refuses %s: %s", sent.topic, why)
 
-    def _refused_topic(self, topic: str, why: str) -> bool:
-        """True where it is news; beyond `REFUSALS` topics nothing is."""
-        full = topic not in self._refusals and len(self._refusals) >= REFUSALS
-        if full or self._refusals.get(topic) == why:
+    def _note_refused(self, topic: str, why: str) -> bool:
+        if not self._refusals.note(topic, why):
             return False
-        self._refusals[topic] = why
-        self.stats.refused_topics = dict(self._refusals)
+        self.stats.refused_topics = self._refusals.topics
         return True
 
     # -- out

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from edge_infer.mqtt import pump
+from edge_infer.mqtt import refusals
 from edge_infer.mqtt.publisher import Timing
 from tests.support.bad_network import BadNetwork
 from tests.support.fake_broker import (
@@ -157,7 +157,7 @@ def test_a_refused_result_is_kept_aside_with_the_brokers_reason_and_the_next_one
 def test_refused_topics_are_told_once_each_and_not_without_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(pump, "REFUSALS", 3)
+    monkeypatch.setattr(refusals, "MOST", 3)
 
     def answer(body: bytes) -> bytes:
         length = int.from_bytes(body[:2], "big")
