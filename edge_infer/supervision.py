@@ -177,7 +177,7 @@ class Supervision:
                 station.trouble(Unusable("stale", text))
 
     def _resumed(self, loop: Loop, after_s: float) -> None:
-        log.warning("%s comes on again after %.0f s", loop.name, after_s)
+        log.warning("%s comes on again, %.0f s late", loop.name, after_s)
         self._publisher.event("loop_resumed", {"loop": loop.name, "afterS": round(after_s, 1)})
 
     def _tell_hopeless(self) -> None:
