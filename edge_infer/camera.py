@@ -113,6 +113,11 @@ class Camera:
         return self._text
 
     @property
+    def blinds(self) -> str | None:
+        """Why its stations judge nothing though frames come; they see it frame by frame only. Else None."""
+        return f"camera {self.name} is frozen" if self.state == "frozen" else None
+
+    @property
     def since(self) -> datetime:
         """Wall clock, UTC: since when it is as it is."""
         return self._since

@@ -219,7 +219,7 @@ class Supervision:
     def _stations_words(self) -> list[str]:
         stations = list(self._stations.values())
         troubles = [
-            f"{one.name} UNDEFINED: {one.unusable.text}" for one in stations if one.unusable is not None
+            f"{one.name} UNDEFINED: {why}" for one in stations if (why := self._blind_by(one)) is not None
         ]
         # new ones of a reload: nobody knows yet whether their camera gives anything
         troubles += [
@@ -228,6 +228,12 @@ class Supervision:
             if one.unusable is None
         ]
         return [f"{len(stations) - len(troubles)} of {len(stations)} stations judge", *troubles]
+
+    def _blind_by(self, station: Station) -> str | None:
+        if station.unusable is not None:
+            return station.unusable.text
+        camera = self._cameras.get(station.camera)
+        return camera.blinds if camera is not None else None
 
     def _broker_words(self) -> str:
         if self._publisher.connected:

@@ -165,6 +165,8 @@ def _stations(floor: Floor) -> list[StationNow]:
     found = []
     for name, station in list(floor.stations.items()):
         setup, unusable = station.setup, station.unusable
+        camera = floor.cameras.get(station.camera)
+        blind = camera.blinds if camera is not None else None
         recipe = setup.identity.external_recipe
         found.append(
             StationNow(
@@ -173,7 +175,7 @@ def _stations(floor: Floor) -> list[StationNow]:
                 model=setup.settings.model,
                 recipe=recipe.id if recipe is not None else None,
                 recipe_hash=setup.identity.recipe.hash,
-                trouble=unusable.text if unusable is not None else None,
+                trouble=unusable.text if unusable is not None else blind,
             )
         )
     return found

@@ -16,6 +16,7 @@ from edge_infer.ctl.client import ask
 from edge_infer.ctl.protocol import SOCKET, Request
 from tests.changeover.test_service import PREFIX, events
 from tests.support.fake_systemd import FakeSystemd
+from tests.support.http_camera import HttpCamera
 from tests.support.mosquitto import Mosquitto
 from tests.support.reloads import ctl, ctl_process, edited, status, write_network
 from tests.support.running import Arrived, ForeignSubscriber
@@ -401,6 +402,27 @@ def test_a_station_that_a_reload_brought_is_not_told_as_one_that_judges_before_i
         systemd.wait(lambda: "2 stations" in systemd.statuses[-1])
         assert "1 of 2 stations judge; new waits for the first frame of camera slow" in systemd.statuses[-1]
         assert systemd.running.stop() == 0, systemd.running.log
+
+
+def test_a_station_whose_camera_is_frozen_is_not_told_as_one_that_judges(
+    tmp_path: Path, mosquitto: Mosquitto
+) -> None:
+    with HttpCamera() as camera:
+        kept: list[bytes] = []
+
+        def freeze(picture: bytes, number: int) -> bytes:
+            if number > 30:
+                kept.append(picture)
+            return kept[0] if kept else picture
+
+        camera.spoil = freeze
+        cameras = {"scene": {"type": "http", "url": camera.url(), "frozen_s": 1}}
+        path = site(tmp_path / "a", mosquitto, cameras=cameras, stations={"cap": STATION})
+        with FakeSystemd(tmp_path, path) as systemd:
+            systemd.wait(lambda: "cap UNDEFINED: camera scene is frozen" in "".join(systemd.statuses[-1:]))
+            assert systemd.statuses[-1].startswith("0 of 1 stations judge")
+            assert status(path)["stations"][0]["trouble"] == "camera scene is frozen"
+            assert systemd.running.stop() == 0, systemd.running.log
 
 
 SLOW = """
