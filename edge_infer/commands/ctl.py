@@ -194,6 +194,11 @@ def _socket_of(config: Path) -> Path:
     # also of a file that is wrong: its mistakes are what `reload` shall tell
     found = state_dir_of(config)
     path = (found or state_dir()) / SOCKET
+    if not path.exists() and (UNIT / SOCKET).exists():
+        raise EdgeInferError(
+            f"nobody listens at {path}, where a service that was started by hand with {config} would",
+            hint="the unit's service is asked without --config",
+        )
     if found is None and not path.exists():
         try:
             load(config)

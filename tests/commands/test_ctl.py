@@ -175,3 +175,16 @@ def test_the_socket_of_a_file_is_found_as_far_as_it_can_be_read(
     if where == "default":
         assert "site.yaml:3:1" in str(done.exception)
         assert "--socket" in str(done.exception)
+
+
+def test_the_units_service_is_not_told_as_one_that_does_not_run_where_its_file_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STATE_DIRECTORY", str(tmp_path / "default"))
+    monkeypatch.setattr(command, "UNIT", tmp_path)
+    (tmp_path / "site.yaml").write_text("format: 1\n")
+    (tmp_path / SOCKET).touch()
+    done = run("status", "--config", str(tmp_path / "site.yaml"))
+    assert isinstance(done.exception, EdgeInferError)
+    assert "does not run" not in str(done.exception)
+    assert "the unit's service is asked without --config" in str(done.exception)
