@@ -13,7 +13,7 @@ from typing import NoReturn
 
 import click
 
-from edge_infer import __version__
+from edge_infer import __version__, cores
 from edge_infer.errors import EdgeInferError
 from edge_infer.registry import resolve
 
@@ -55,6 +55,7 @@ def cli() -> None:
 
 def main() -> None:
     """Run a command. Exit 0 done, 1 expected failure, 2 usage, 3 a bug, 78 configuration, 130 ^C."""
+    cores.leave_to_runtimes()
     try:
         code = cli.main(standalone_mode=False)
     except click.exceptions.Abort:

@@ -24,6 +24,11 @@ def usable(own: Path = _OWN, root: Path = _ROOT) -> int:
     return allowed() if quota is None else max(1, min(allowed(), math.ceil(quota)))
 
 
+def leave_to_runtimes() -> None:
+    """Call before the first import of numpy: its own threads would take the cores from the networks."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
 def _quota(own: Path, root: Path) -> float | None:
     """Cores that the group and every group above it leave; None where none limits it."""
     try:

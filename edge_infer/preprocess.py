@@ -198,6 +198,8 @@ def _antialiased(picture: NDArray[np.uint8], fit: Fit) -> NDArray[np.uint8]:
     return resized.reshape(*resized.shape[:2], *picture.shape[2:])
 
 
+_TOGETHER = 8
+"""New lines that are made from one piece of the picture, which stays in the processor's cache."""
 _Weights = tuple[tuple[slice, NDArray[np.float32]], ...]
 
 
@@ -217,6 +219,11 @@ def _triangles(size: int, new_size: int) -> _Weights:
 def _weighted(lines: NDArray[np.uint8], weights: _Weights) -> NDArray[np.uint8]:
     # rounded in between as PIL does; floats would cost more in fresh memory than in arithmetic
     result = np.empty((len(weights), lines.shape[1]), np.uint8)
-    for line, (which, weight) in zip(result, weights, strict=True):
-        line[:] = np.rint(weight @ lines[which].astype(np.float32))
+    for begin in range(0, len(weights), _TOGETHER):
+        group = weights[begin : begin + _TOGETHER]
+        first, last = group[0][0].start, group[-1][0].stop
+        # neighbours are made of the same lines
+        block = lines[first:last].astype(np.float32)
+        for line, (which, weight) in zip(result[begin:], group, strict=False):
+            line[:] = np.rint(weight @ block[which.start - first : which.stop - first])
     return result

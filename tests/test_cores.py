@@ -49,3 +49,15 @@ def test_the_affinity_of_this_process_counts() -> None:
         ["taskset", "-c", "0", sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert told.stdout == "1\n"
+
+
+def test_the_commands_leave_the_cores_to_the_runtimes() -> None:
+    code = (
+        "import os, sys; from edge_infer import cli; sys.argv = ['edge-infer', '--version']\n"
+        "try: cli.main()\nexcept SystemExit: pass\n"
+        "assert 'numpy' not in sys.modules\n"
+        "import numpy as np; square = np.ones((1500, 1500), np.float32); square @ square\n"
+        "print(len(os.listdir('/proc/self/task')))"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout.splitlines()[-1] == "1"
