@@ -30,3 +30,12 @@ def replacing(path: Path, part: Path | None = None) -> Iterator[BinaryIO]:
         # what went wrong before is the error to tell
         with suppress(OSError):
             part.unlink(missing_ok=True)
+
+
+def flush(path: Path) -> None:
+    """To the disk: a file's content, or a folder's names, whose renames a power cut could undo else."""
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)

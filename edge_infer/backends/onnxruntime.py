@@ -163,12 +163,19 @@ def _session(onnxruntime: ModuleType, card: ModelCard, provider: str, threads: i
 
 def provider_of(onnxruntime: ModuleType, device: str) -> str:
     """Its own name for a device; BackendError where it was not built for it."""
-    there = [name for name in onnxruntime.get_available_providers() if not name.startswith(_NOT_A_DEVICE)]
-    for provider in there:
-        if provider.removesuffix(_PROVIDER).lower() == device.lower():
-            return str(provider)
-    names = ", ".join(provider.removesuffix(_PROVIDER) for provider in there)
-    raise BackendError(f"ONNX Runtime has no device {device} here", hint=f"devices on this machine: {names}")
+    there = devices_of(onnxruntime)
+    for name in there:
+        if name.lower() == device.lower():
+            return f"{name}{_PROVIDER}"
+    raise BackendError(
+        f"ONNX Runtime has no device {device} here", hint=f"devices on this machine: {', '.join(there)}"
+    )
+
+
+def devices_of(onnxruntime: ModuleType) -> tuple[str, ...]:
+    """As ``device:`` names them."""
+    names = [str(name) for name in onnxruntime.get_available_providers()]
+    return tuple(name.removesuffix(_PROVIDER) for name in names if not name.startswith(_NOT_A_DEVICE))
 
 
 def _options(onnxruntime: ModuleType, threads: int, sizes: Mapping[str, int], *, spinning: bool) -> Any:

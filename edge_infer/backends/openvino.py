@@ -68,7 +68,7 @@ class OpenVinoBackend(Pool["_Request"]):
     """
 
     def __init__(self, card: ModelCard, settings: OpenVino, device: str, blobs: Blobs | None) -> None:
-        core = _core()
+        core = the_core()
         refuse_absent(core, device)
         self.profile: Profile = settings.profile or "latency"
         compiled = _compiled(core, card, settings, device.upper(), blobs)
@@ -127,7 +127,7 @@ class _Request:
 
 
 @cache
-def _core() -> openvino.Core:
+def the_core() -> openvino.Core:
     """One for the process: it holds the plug-ins and what is set for a device, behind AUTO too."""
     try:
         import openvino
@@ -148,7 +148,7 @@ def compile_as_stored(card: ModelCard, settings: OpenVino) -> openvino.CompiledM
 
     ModelError where the file cannot be used, BackendError where OpenVINO or the device is not there.
     """
-    core = _core()
+    core = the_core()
     refuse_absent(core, settings.device)
     network = read(core, card, settings.batch)
     return _compile(core, card, network, settings.device.upper(), _hints(settings, settings.device))
@@ -167,7 +167,7 @@ def network_as_compiled(card: ModelCard) -> openvino.Model:
 
     ModelError where the file cannot be used, BackendError where OpenVINO is not there.
     """
-    return with_preprocessing(_core(), card)
+    return with_preprocessing(the_core(), card)
 
 
 def _compiled(

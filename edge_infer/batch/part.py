@@ -16,6 +16,7 @@ from pathlib import Path
 from edge_infer.batch.journal import Found, Mark, head, read
 from edge_infer.batch.judge import Line
 from edge_infer.errors import EdgeInferError
+from edge_infer.wholefile import flush
 
 _LINES = "lines.jsonl"
 _JOURNAL = "journal.jsonl"
@@ -148,7 +149,7 @@ class Part:
         """``file``, of this folder and on the disk whole, becomes the output; the rest is cleared away."""
         with _told(self.out, "write"):
             file.replace(self.out)
-            _sync_folder(self.out.parent)
+            flush(self.out.parent)
         self.clear()
 
     def clear(self) -> None:
@@ -213,14 +214,6 @@ def _write(file: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(file, view) :]
-
-
-def _sync_folder(folder: Path) -> None:
-    file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)
 
 
 @contextmanager

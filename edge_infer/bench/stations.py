@@ -51,6 +51,7 @@ class Line:
                         station.offer(frame)
             # one that is late gives no two frames at once
             due_s = max(due_s + step_s, time.perf_counter())
+            # the pace of the cameras, which is what is asked for here
             time.sleep(max(0.0, due_s - time.perf_counter()))
         self._wait_idle()
         done = self._sink.judged - before

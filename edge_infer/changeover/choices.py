@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ from pydantic import Field, ValidationError
 from edge_infer import clock
 from edge_infer.errors import EdgeInferError
 from edge_infer.settings import FormatOne, Settings
-from edge_infer.wholefile import replacing
+from edge_infer.wholefile import flush, replacing
 
 log = logging.getLogger(__name__)
 
@@ -88,7 +87,7 @@ class ChoicesFile:
         try:
             with replacing(self.path, part) as file:
                 file.write(data.encode() + b"\n")
-            self._sync_folder()
+            flush(self.path.parent)
         except OSError as error:
             raise EdgeInferError(
                 f"the choice cannot be stored in {self.path}: {error.strerror}; nothing was changed",
@@ -105,11 +104,3 @@ class ChoicesFile:
             log.warning("%s cannot be set aside: %s", self.path, error.strerror)
             return self.path
         return aside
-
-    def _sync_folder(self) -> None:
-        """Else a power cut could undo the rename."""
-        folder = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)

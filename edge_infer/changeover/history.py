@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from edge_infer.config.site import Site, load_site
 from edge_infer.config.state_dir import state_dir_of
 from edge_infer.errors import ConfigError, EdgeInferError, Mistake
 from edge_infer.settings import FormatOne, Settings
-from edge_infer.wholefile import replacing
+from edge_infer.wholefile import flush, replacing
 from edge_infer.yamlfile.reader import read_bytes
 
 log = logging.getLogger(__name__)
@@ -179,12 +178,7 @@ class History:
     def _write(self, name: str, data: bytes) -> None:
         with replacing(self._folder / name, self._folder / f".{name}.part") as file:
             file.write(data)
-        # else a power cut could undo the rename
-        folder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        flush(self._folder)
 
 
 def owner_of(path: Path) -> str | None:

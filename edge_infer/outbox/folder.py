@@ -16,6 +16,7 @@ from edge_infer import clock
 from edge_infer.errors import OutboxError
 from edge_infer.outbox.room import lacking
 from edge_infer.outbox.store import NewerStoreError, Store
+from edge_infer.wholefile import flush
 
 log = logging.getLogger(__name__)
 
@@ -97,9 +98,9 @@ class Folder:
                 if (lack := lacking(self.path / NAME, store.sizes()[0])) > 0:
                     raise DiskUnusableError(f"{copy}: the disk needs {lack:,} bytes more")
                 store.copy_to(copy)
-                _flush(copy)
+                flush(copy)
                 copy.rename(self.path / WHOLE)
-                _flush(self.path)
+                flush(self.path)
             except BaseException:
                 with suppress(OSError):
                     copy.unlink(missing_ok=True)
@@ -126,7 +127,7 @@ class Folder:
                 # of the database that is gone; SQLite would take them for the new one's
                 database.with_name(NAME + suffix).unlink(missing_ok=True)
             whole.rename(database)
-            _flush(self.path)
+            flush(self.path)
         except OSError as error:
             raise DiskUnusableError(f"{whole} cannot be put in its place: {error.strerror}") from error
         self.restored = True
@@ -255,15 +256,6 @@ class Folder:
                 hint=f"give it to the service's user: chown -R edge-infer {self.path}",
             )
         return DiskUnusableError(f"{database}: {error}")
-
-
-def _flush(path: Path) -> None:
-    """To the disk: a file's content, or a folder's names."""
-    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)
 
 
 def _stamp(now: datetime) -> str:

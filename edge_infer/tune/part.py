@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from edge_infer.errors import EdgeInferError
+from edge_infer.wholefile import flush
 
 
 @contextmanager
@@ -96,9 +97,5 @@ def _flush(folder: Path) -> None:
 
 
 def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        with suppress(PermissionError):
-            os.fsync(handle)
-    finally:
-        os.close(handle)
+    with suppress(PermissionError):
+        flush(path)

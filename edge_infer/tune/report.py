@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from edge_infer import __version__, cores
+from edge_infer import __version__, cores, cpu
 from edge_infer.tune.choice import QUIET, Judged, Tried, choose, goes_by_cpu_time
 from edge_infer.tune.speed import Speed
 from edge_infer.tune.tuning import Outcome
@@ -168,15 +168,8 @@ def _between(windows: list[Speed]) -> list[float] | None:
 
 
 def _cpu() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        lines = []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith(("model name", "Model"))]
-    flags = next((line.split() for line in lines if line.startswith(("flags", "Features"))), [])
-    fast = [
-        flag
-        for flag in ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_int8", "asimddp")
-        if flag in flags
-    ]
-    return f"{names[0] if names else platform.machine()} ({' '.join(fast) or 'no known extensions'})"
+    processor = cpu.look()
+    known = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_int8", "asimddp")
+    fast = [flag for flag in known if flag in (processor.flags or ())]
+    name = processor.machine if processor.model == "unknown" else processor.model
+    return f"{name} ({' '.join(fast) or 'no known extensions'})"

@@ -96,8 +96,8 @@ class Driven:
 
 
 def drive(monkeypatch: pytest.MonkeyPatch, driver: str) -> None:
-    core = Driven(backend_module._core(), driver)
-    monkeypatch.setattr(backend_module, "_core", lambda: core)
+    core = Driven(backend_module.the_core(), driver)
+    monkeypatch.setattr(backend_module, "the_core", lambda: core)
 
 
 def other_weights(network: Path) -> None:
@@ -175,8 +175,8 @@ def test_a_device_that_does_not_tell_what_a_blob_depends_on_has_none(
                 raise RuntimeError("Exception from src/plugin.cpp:1:\nNot supported")
             return super().get_property(device, name)
 
-    core = Silent(backend_module._core(), "")
-    monkeypatch.setattr(backend_module, "_core", lambda: core)
+    core = Silent(backend_module.the_core(), "")
+    monkeypatch.setattr(backend_module, "the_core", lambda: core)
     answer(card, Blobs(tmp_path))
     assert compiled == [card.name]
     assert not list(tmp_path.iterdir())
@@ -215,7 +215,7 @@ def test_a_blob_that_the_runtime_refuses_is_compiled_anew(
     card: ModelCard, tmp_path: Path, compiled: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     kept = Blobs(tmp_path)
-    core = backend_module._core()
+    core = backend_module.the_core()
     key = backend_module._key(core, card, "CPU", {**backend_module._hints(SETTINGS, "CPU"), "batch": "1"})
     assert key is not None
     kept.put(key, b"whole, but nothing that OpenVINO knows")

@@ -8,7 +8,7 @@ import re
 from importlib.metadata import version
 from pathlib import Path
 
-from edge_infer import cores
+from edge_infer import cores, cpu
 
 _FLAGS = (
     "avx2", "fma", "avx512f", "avx512_vnni", "avx_vnni", "avx512_bf16", "amx_bf16", "amx_int8", "asimd",
@@ -20,15 +20,12 @@ _PACKAGES = ("openvino", "onnxruntime", "opencv-python-headless", "numpy", "nncf
 
 def machine(load: float) -> list[str]:
     """Lines for a page; ``load``: the load average before anything was measured."""
-    told = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace")
-    name = re.search(r"^model name\s*: (.*)", told, re.MULTILINE)
-    # flags on x86, Features on ARM
-    flags = re.search(r"^(?:flags|Features)\s*: (.*)", told, re.MULTILINE)
-    has = flags[1].split() if flags else []
+    processor = cpu.look()
+    has = processor.flags or frozenset()
     memory = re.search(r"^MemTotal:\s+(\d+)", Path("/proc/meminfo").read_text(encoding="ascii"), re.MULTILINE)
     virtual = "; a virtual machine" if "hypervisor" in has else ""
     return [
-        f"{cores.usable()} of {os.cpu_count()} cores of {name[1] if name else platform.machine()}{virtual}",
+        f"{cores.usable()} of {os.cpu_count()} cores of {processor.model}{virtual}",
         f"of its instructions: {', '.join(one for one in _FLAGS if one in has) or 'none that matter'}",
         f"{int(memory[1]) / 1e6 if memory else 0:.0f} GB of memory",
         f"Linux {platform.release()}, Python {platform.python_version()}",

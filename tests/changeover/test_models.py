@@ -311,7 +311,8 @@ def test_a_bug_in_the_middle_of_a_change_ends_the_service(rig: Rig, monkeypatch:
     assert isinstance(rig.changeover.failure, ZeroDivisionError)
 
 
-def test_a_stop_while_a_model_is_compiled_changes_nothing(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def compile_slowly(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, threading.Event]:
+    """Set once a model is compiled; to be set for it to go on."""
     opens, compiling, go = OnnxRuntime.open, threading.Event(), threading.Event()
 
     def slow(settings: OnnxRuntime, card: ModelCard, *rest: Any) -> Any:
@@ -320,6 +321,11 @@ def test_a_stop_while_a_model_is_compiled_changes_nothing(rig: Rig, monkeypatch:
         return opens(settings, card, *rest)
 
     monkeypatch.setattr(OnnxRuntime, "open", slow)
+    return compiling, go
+
+
+def test_a_stop_while_a_model_is_compiled_changes_nothing(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiling, go = compile_slowly(monkeypatch)
     write_network(rig.path.parent / "a", 1)
     engines, failures = rig.engines.now, []
 
@@ -344,14 +350,7 @@ def test_a_stop_while_a_model_is_compiled_changes_nothing(rig: Rig, monkeypatch:
 def test_a_second_reload_waits_for_the_first_and_reads_the_file_after_it(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    opens, compiling, go = OnnxRuntime.open, threading.Event(), threading.Event()
-
-    def slow(settings: OnnxRuntime, card: ModelCard, *rest: Any) -> Any:
-        compiling.set()
-        assert go.wait(20)
-        return opens(settings, card, *rest)
-
-    monkeypatch.setattr(OnnxRuntime, "open", slow)
+    compiling, go = compile_slowly(monkeypatch)
     write_network(rig.path.parent / "a", 1)
     done: list[list[str]] = []
     first = threading.Thread(target=lambda: done.append(list(rig.reload())))

@@ -24,10 +24,7 @@ def test_a_process_that_hangs_is_told_where_and_started_again(service: Service) 
     assert "Watchdog timeout" in service.journal
     # the stack of each thread
     assert "Fatal Python error: Aborted" in service.journal
-    before = len(heard.messages("/result"))
-    heard.wait(lambda got: len(got) > before + 5, "/result", timeout_s=60)
-    service.stop()
-    assert len(whole(heard.messages("/result"))) == 1
+    service.goes_on(heard)
 
 
 def test_a_killed_service_comes_back_and_nothing_is_lost(service: Service) -> None:
@@ -39,11 +36,7 @@ def test_a_killed_service_comes_back_and_nothing_is_lost(service: Service) -> No
     service.machine.run(f"kill -KILL {process}")
     service.until_restarted()
     assert service.pid != process
-    before = len(heard.messages("/result"))
-    heard.wait(lambda got: len(got) > before + 5, "/result", timeout_s=60)
-    service.stop()
-    # one count from first to last: no number is missing
-    assert len(whole(heard.messages("/result"))) == 1
+    service.goes_on(heard)
 
 
 @pytest.mark.slow

@@ -10,8 +10,9 @@ from edge_infer.tune.energy import Meter
 
 
 def zone(root: Path, name: str, microjoules: int) -> Path:
-    folder = root / name
+    folder = root / "class/powercap" / name
     folder.mkdir(parents=True, exist_ok=True)
+    (folder / "name").write_text("package\n")
     (folder / "energy_uj").write_text(f"{microjoules}\n")
     (folder / "max_energy_range_uj").write_text("262143328850\n")
     return folder
@@ -44,5 +45,5 @@ def test_a_machine_without_a_meter_says_so(tmp_path: Path) -> None:
 
 def test_a_meter_that_only_root_may_read_is_said(tmp_path: Path) -> None:
     # root reads everything: a folder in the file's place cannot be read by anybody
-    (tmp_path / "intel-rapl:0/energy_uj").mkdir(parents=True)
+    (tmp_path / "class/powercap/intel-rapl:0/energy_uj").mkdir(parents=True)
     assert "cannot be read" in str(Meter(tmp_path).unreadable)

@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.support.mosquitto import Mosquitto
 from tests.support.running import ForeignSubscriber
-from tests.support.runs import site
+from tests.support.runs import site, whole
 from tests.support.systemd.machine import Machine
 
 NAME = "edge-infer"
@@ -114,6 +114,13 @@ class Service:
             timeout_s,
             f"restart number {times}",
         )
+
+    def goes_on(self, heard: ForeignSubscriber) -> None:
+        """Results come; once it is stopped none is missing from first to last: one count of one station."""
+        before = len(heard.messages("/result"))
+        heard.wait(lambda got: len(got) > before + 5, "/result", timeout_s=60)
+        self.stop()
+        assert len(whole(heard.messages("/result"))) == 1
 
     def close(self) -> None:
         """As if it had never run."""
