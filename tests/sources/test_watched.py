@@ -3,96 +3,33 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
 
 import cv2
 import numpy as np
 import pytest
-from pydantic import ValidationError
 
 from edge_infer.errors import SourceError, SourceStalledError
-from edge_infer.frame import Frame
-from edge_infer.settings import Secrets
-from edge_infer.sources import Source, _watched
-from edge_infer.sources.files import Files
-from tests.support.filesystems import ext4
+from edge_infer.sources import _watched
+from tests.support.watched_folder import (
+    encoded,
+    end_of_threads,
+    level,
+    name,
+    nothing,
+    read,
+    settle,
+    wait_for,
+    watched,
+)
 
 
 @pytest.fixture(autouse=True)
 def _short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_watched, "CLOSED_S", 1.0)
-
-
-def encoded(value: int, suffix: str = ".png") -> bytes:
-    """Larger than what one write gives."""
-    noise = np.random.default_rng(value).integers(0, 256, (120, 160, 3), np.uint8)
-    noise[:20] = value
-    return cv2.imencode(suffix, noise)[1].tobytes()
-
-
-def level(frame: Frame) -> int:
-    return round(float(frame.pixels[:16].mean()))
-
-
-@contextmanager
-def watched(folder: Path, **options: Any) -> Iterator[Source]:
-    settings = Files(type="files", path=folder, watch=True, **{"settle_s": 0.5, **options})
-    with closing(settings.open("top", Secrets({}))) as source:
-        yield source
-
-
-def read(source: Source, timeout_s: float = 5.0) -> Frame:
-    frame = source.read(timeout_s)
-    assert frame is not None
-    return frame
-
-
-def name(frame: Frame) -> str:
-    assert frame.name is not None
-    return Path(frame.name).name
-
-
-def settle(frame: Frame) -> None:
-    assert frame.settled is not None
-    frame.settled("cap")
-
-
-def nothing(source: Source, for_s: float) -> None:
-    with pytest.raises(SourceStalledError):
-        source.read(for_s)
-
-
-def lost(source: Source) -> str:
-    end_s = time.monotonic() + 5
-    while time.monotonic() < end_s:
-        try:
-            source.read(0.2)
-        except SourceStalledError:
-            continue
-        except SourceError as error:
-            return str(error)
-    raise AssertionError("not lost within 5 s")
-
-
-def wait_for(path: Path, *, gone: bool = False) -> None:
-    end_s = time.monotonic() + 5
-    while path.exists() == gone:
-        assert time.monotonic() < end_s, path
-        time.sleep(0.01)
-
-
-def end_of_threads() -> None:
-    """As the end of a process that was stopped in peace."""
-    for one in threading.enumerate():
-        if one.name.startswith("watch-"):
-            one.join(5)
 
 
 # -- complete
@@ -395,108 +332,3 @@ def test_a_folder_on_another_file_system_is_refused_as_a_place_to_move_to(tmp_pa
             pass
     finally:
         shutil.rmtree(other, ignore_errors=True)
-
-
-# -- trouble
-
-
-def test_a_folder_that_vanishes_is_a_lost_camera_and_opens_again(tmp_path: Path) -> None:
-    folder = tmp_path / "in"
-    folder.mkdir()
-    (folder / "1.png").write_bytes(encoded(1))
-    with watched(folder) as source:
-        frame = read(source)
-        folder.rename(tmp_path / "away")
-        # as long as its result is not stored nothing is lost
-        nothing(source, 1.5)
-        settle(frame)
-        assert "is gone" in lost(source)
-    with pytest.raises(SourceError, match="is not there; make the folder"), watched(folder):
-        pass
-    (tmp_path / "away").rename(folder)
-    (folder / "2.png").write_bytes(encoded(2))
-    with watched(folder) as source:
-        assert {name(read(source)) for _ in range(2)} == {"1.png", "2.png"}
-
-
-def test_a_path_that_is_no_folder_is_told(tmp_path: Path) -> None:
-    (tmp_path / "a.png").write_bytes(encoded(1))
-    with pytest.raises(SourceError, match=r"a\.png is not a folder"), watched(tmp_path / "a.png"):
-        pass
-
-
-@pytest.mark.parametrize(
-    ("options", "text"),
-    [
-        ({"watch": True, "loop": True}, "has no loop and no realtime"),
-        ({"done": Path("/x/done")}, "is for a watched folder"),
-        ({"settle_s": 1.0}, "is for a watched folder"),
-        ({"watch": True, "failed": Path("/x")}, "is the watched folder itself"),
-    ],
-)
-def test_keys_that_do_not_belong_together_are_refused(options: dict[str, Any], text: str) -> None:
-    with pytest.raises(ValidationError, match=text):
-        Files(type="files", path=Path("/x"), **options)
-
-
-# -- a folder that hangs: a frozen file system answers no change, as a network folder without its server
-
-
-def watchers() -> int:
-    """Threads that watch, or are held in the kernel."""
-    return sum(one.name == "watch-top" for one in threading.enumerate())
-
-
-def test_a_folder_that_does_not_answer_keeps_one_thread_however_often_it_is_tried(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    end_of_threads()
-    monkeypatch.setattr(_watched, "OPEN_S", 0.2)
-    (tmp_path / "disk").mkdir()
-    with ext4(tmp_path / "disk") as disk:
-        disk.freeze()
-        try:
-            for _ in range(3):
-                with (
-                    pytest.raises(SourceError, match=r"did not answer within 0\.2 s"),
-                    watched(disk.path, done=disk.path / "done"),
-                ):
-                    raise AssertionError("opened")
-            assert watchers() == 1
-        finally:
-            disk.thaw()
-        end_of_threads()
-        monkeypatch.setattr(_watched, "OPEN_S", 5.0)
-        with watched(disk.path, done=disk.path / "done") as source:
-            (disk.path / "1.png").write_bytes(encoded(1))
-            assert name(read(source)) == "1.png"
-        end_of_threads()
-
-
-def test_a_folder_that_hangs_after_it_was_opened_is_a_lost_camera_and_keeps_one_thread(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    end_of_threads()
-    monkeypatch.setattr(_watched, "OPEN_S", 0.2)
-    monkeypatch.setattr(_watched, "HANG_S", 0.5)
-    (tmp_path / "disk").mkdir()
-    with ext4(tmp_path / "disk") as disk:
-        (disk.path / "1.png").write_bytes(encoded(1))
-        with watched(disk.path, done=disk.path / "done") as source:
-            frame = read(source)
-            disk.freeze()
-            try:
-                # to move it is a change
-                settle(frame)
-                assert re.search(r"has not answered for [0-9.]+ s", lost(source))
-                source.close()
-                with (
-                    pytest.raises(SourceError, match="did not answer"),
-                    watched(disk.path, done=disk.path / "done"),
-                ):
-                    raise AssertionError("opened")
-                assert watchers() == 1
-            finally:
-                disk.thaw()
-        wait_for(disk.path / "done" / "1.png")
-        end_of_threads()
