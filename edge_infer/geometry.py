@@ -36,11 +36,9 @@ class Transform:
     def boxes_to_frame(self, boxes: NDArray[np.floating]) -> NDArray[np.float32]:
         """(N, 4) xyxy network pixels -> frame pixels, clipped to what the network looked at."""
         x1, y1, x2, y2 = self.seen or (0, 0, self.frame_width, self.frame_height)
-        shift = np.array([self.shift_x, self.shift_y] * 2)
-        scale = np.array([self.scale_x, self.scale_y] * 2)
-        frame = (boxes - shift) / scale
-        low, high = np.array([x1, y1] * 2), np.array([x2, y2] * 2)
-        return np.asarray(np.clip(frame, low, high), np.float32)
+        frame = (boxes - (self.shift_x, self.shift_y) * 2) / ((self.scale_x, self.scale_y) * 2)
+        # np.clip takes twice as long on a few boxes
+        return np.asarray(np.minimum(np.maximum(frame, (x1, y1) * 2), (x2, y2) * 2), np.float32)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from edge_infer.decoders.boxes import MOST_CANDIDATES, Boxes, area, best_first, corners, nms
+from edge_infer.decoders.boxes import MOST_CANDIDATES, Boxes, best_first, corners, nms
 from edge_infer.errors import ModelError
 from edge_infer.findings import Detections, Findings
 from edge_infer.geometry import Transform
@@ -24,6 +24,8 @@ Layout = Literal["columns first", "rows first"]
 # a quantised sigmoid may end a little above 1
 _HIGHEST_SCORE = 1.01
 _LOWEST_SCORE = -0.01
+# below every threshold
+_NOT_FINITE = -1
 # boxes in fractions reach a little beyond the picture, those that are turned or offsets in a cell farther
 _FRACTIONS_END = 4
 # no box reaches so many pictures far: pixels were read as fractions
@@ -114,30 +116,35 @@ def finite(*parts: NDArray[np.floating]) -> NDArray[np.bool_]:
     return usable
 
 
-def highest(rows: Rows, first: int, count: int) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+def highest(
+    card: ModelCard, rows: Rows, first: int, count: int
+) -> tuple[NDArray[np.float32], NDArray[np.bool_] | None]:
     """(N,) the highest of ``count`` scores from column ``first`` on, and whether the row is ``finite``.
 
-    Where it is not, the score is any number.
+    Where it is not, the score is -1; None: all are. ModelError where the highest of a row is below 0.
     """
     columns = rows.T
-    by_class = columns[first : first + count]
+    by_class, others = columns[first : first + count], (columns[:first], columns[first + count :])
     kind, infinite = _BITS[rows.dtype]
     # one look at the scores tells both: most of a head is scores
     bits = by_class.view(kind).max(axis=0)
     scores = bits.view(rows.dtype).astype(np.float32, copy=False)
-    usable = finite(columns[:first].T, columns[first + count :].T)
-    # not finite, or one below 0
+    # from there on one of a row's scores is not finite, or below 0
+    if bits.max(initial=0) < infinite and all(np.isfinite(part).all() for part in others if part.size):
+        return scores, None
+    usable = finite(*(part.T for part in others))
     doubtful = np.flatnonzero(bits >= infinite)
-    if doubtful.size:
-        exact = by_class[:, doubtful]
-        usable[doubtful] &= np.isfinite(exact).all(axis=0)
-        scores[doubtful] = exact.max(axis=0)
+    exact = by_class[:, doubtful]
+    usable[doubtful] &= np.isfinite(exact).all(axis=0)
+    scores[doubtful] = exact.max(axis=0)
+    scores[~usable] = _NOT_FINITE
+    refuse_logits(card, scores, usable)
     return scores, usable
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidates:
-    """Rows above the score threshold."""
+    """Rows above the score threshold, best first."""
 
     boxes: Boxes
     """(N, 4) x1, y1, x2, y2 in network pixels."""
@@ -173,8 +180,9 @@ def _no_probability(card: ModelCard, score: float) -> ModelError:
 
 def _refuse_fractions(card: ModelCard, boxes: Boxes) -> None:
     """ModelError where boxes that should be pixels all lie in the first one: they would find nothing."""
+    near = boxes.max(initial=0) <= _FRACTIONS_END and boxes.min(initial=0) >= -_FRACTIONS_END
     # an empty box at the corner is none of these
-    if len(boxes) and np.abs(boxes).max() <= _FRACTIONS_END and (boxes != np.rint(boxes)).any():
+    if near and len(boxes) and (boxes != np.rint(boxes)).any():
         raise ModelError(
             f"{card.network}: the network gives boxes in fractions of the picture or of its cells, "
             f"the decoder {card.decoder} reads pixels",
@@ -187,14 +195,13 @@ def middle_and_size(rows: Rows) -> Place:
     return lambda found: corners(rows[found, :4])
 
 
-def best_class(card: ModelCard, rows: Rows) -> tuple[Candidates, NDArray[np.bool_]]:
+def best_class(card: ModelCard, rows: Rows) -> tuple[Candidates, NDArray[np.bool_] | None]:
     """Score = the best class, from column 4 on; what follows the classes belongs to the task.
 
-    And which rows are finite.
+    And which rows are finite; None: all are.
     """
-    scores, usable = highest(rows, 4, len(card.labels))
-    refuse_logits(card, scores, usable)
-    found = np.flatnonzero((scores >= card.score_threshold) & usable)
+    scores, usable = highest(card, rows, 4, len(card.labels))
+    (found,) = (scores >= card.score_threshold).nonzero()
     above = len(found)
     found = found[best_first(scores[found], MOST_CANDIDATES)]
     class_ids = rows.T[4 : 4 + len(card.labels), found].argmax(axis=0)
@@ -231,36 +238,35 @@ def conclude(
     card: ModelCard,
     transform: Transform,
     candidates: Candidates,
-    usable: NDArray[np.bool_],
+    usable: NDArray[np.bool_] | None,
     *,
     suppress: bool = True,
     told_in: Literal["pixels", "fractions", "grids"] = "pixels",
     warnings: tuple[str, ...] = (),
     more: More | None = None,
 ) -> Findings:
-    """The best boxes, in frame pixels. ``usable``: for every row, whether it is finite.
+    """The best boxes, in frame pixels. ``usable``: for every row, whether it is finite; None: all are.
 
     ``told_in``: what the network itself gives: pixels of its input, fractions of it, or offsets in grids.
     A box of which nothing lies in the picture (in the padding, without area) is no object: dropped.
     ModelError where a score is no probability, or all boxes are fractions where pixels should be.
     """
-    nan_rows = int(usable.size - np.count_nonzero(usable))
-    if nan_rows:
+    nan_rows, undefined = 0, None
+    if usable is not None and (nan_rows := int(usable.size - np.count_nonzero(usable))):
         warnings += (f"{nan_rows} of {usable.size} rows of the network's output are not finite numbers",)
-    undefined = "nan" if usable.size and nan_rows == usable.size else None
+        undefined = "nan" if nan_rows == usable.size else None
     if not len(candidates.scores):
         # what most pictures show
         nothing = Detections.none()
         found = nothing if more is None else more(nothing, candidates.rows, candidates.boxes)
         return Findings(found, nan_rows, undefined, warnings)
-    order = best_first(candidates.scores, MOST_CANDIDATES if suppress else card.max_detections)
-    boxes, scores = candidates.boxes[order], candidates.scores[order]
-    if len(scores) and scores[0] > _HIGHEST_SCORE:
-        raise _no_probability(card, float(scores[0]))
+    stay: slice | NDArray[np.intp] = slice(card.max_detections)
+    if candidates.scores[0] > _HIGHEST_SCORE:
+        raise _no_probability(card, float(candidates.scores[0]))
     if suppress:
-        stay = nms(boxes, candidates.class_ids[order], card.nms_iou, card.max_detections)
+        stay = nms(candidates.boxes, candidates.class_ids, card.nms_iou, card.max_detections)
         warnings += left_out(card, candidates, len(stay))
-        boxes, scores, order = boxes[stay], scores[stay], order[stay]
+    boxes = candidates.boxes[stay]
     if told_in == "pixels":
         # before those in the padding go: fractions of a letterboxed picture lie there
         _refuse_fractions(card, boxes)
@@ -274,14 +280,14 @@ def conclude(
             hint="correct decoder in the model card",
         )
     in_frame = transform.boxes_to_frame(boxes)
-    real = area(in_frame) > 0
-    class_ids = candidates.class_ids[order]
+    real = (in_frame[:, 2:] > in_frame[:, :2]).all(axis=1)
+    class_ids = candidates.class_ids[stay][real]
     detections = Detections(
         in_frame[real],
-        np.minimum(scores[real], 1),
-        class_ids[real].astype(np.int32),
-        tuple(card.labels[class_id] for class_id in class_ids[real].tolist()),
+        np.minimum(candidates.scores[stay][real], 1),
+        class_ids.astype(np.int32),
+        tuple(card.labels[class_id] for class_id in class_ids.tolist()),
     )
     if more is not None:
-        detections = more(detections, candidates.rows[order[real]], boxes[real])
+        detections = more(detections, candidates.rows[stay][real], boxes[real])
     return Findings(detections, nan_rows, undefined, warnings)

@@ -9,9 +9,10 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from edge_infer.decoders.boxes import Boxes, rivals
+from edge_infer.decoders.boxes import Boxes
 from edge_infer.decoders.head import Candidates, Output, Rows, best_class, conclude, finite, left_out
 from edge_infer.decoders.placing import FARTHEST, points_to_frame
+from edge_infer.decoders.rivals import rivals
 from edge_infer.decoders.yolo_end2end import final_rows
 from edge_infer.findings import Detections, Findings
 from edge_infer.geometry import Transform
@@ -70,7 +71,7 @@ def _conclude(
     transform: Transform,
     found: Candidates,
     rows: Rows,
-    usable: NDArray[np.bool_],
+    usable: NDArray[np.bool_] | None,
     *,
     warnings: tuple[str, ...] = (),
 ) -> Findings:

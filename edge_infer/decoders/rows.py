@@ -81,9 +81,10 @@ def numbered(
         some = ", ".join(f"{number:g}" for number in np.unique(numbers[found][unknown])[:_SHOWN])
         labels = len(card.labels)
         warnings = (f"{np.count_nonzero(unknown)} rows name classes ({some}) beyond the {labels} labels",)
-    found = found[known]
-    ids = class_ids[known].astype(np.intp) - first
-    return Candidates(place(found), scores[found], ids, found, len(found)), warnings
+    found, ids = found[known], class_ids[known].astype(np.intp) - first
+    order = best_first(scores[found], len(found))
+    found = found[order]
+    return Candidates(place(found), scores[found], ids[order], found, len(found)), warnings
 
 
 def best_classes(

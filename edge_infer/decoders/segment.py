@@ -31,8 +31,8 @@ from edge_infer.tensor import Tensor, TensorSpec
 
 Prototypes = NDArray[np.floating]
 """(count, h, w)"""
-_Chosen = tuple[Candidates, NDArray[np.bool_], bool, tuple[str, ...]]
-"""Rows, which of all are finite, whether they are still to be suppressed, and warnings."""
+_Chosen = tuple[Candidates, NDArray[np.bool_] | None, bool, tuple[str, ...]]
+"""Rows, which of all are finite (None: all), whether they are still to be suppressed, and warnings."""
 
 
 class _Segment:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from edge_infer.decoders import boxes, head, obb, placing, segment
+from edge_infer.decoders import head, obb, placing, segment
 from edge_infer.decoders.boxes import MOST_CANDIDATES
 from edge_infer.findings import Findings
 from edge_infer.model.card import InputCard
@@ -106,23 +106,3 @@ def test_no_more_than_the_wanted_masks_are_made(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(segment, "place", counted)
     _decode(_larger(HEADS["yolov8/segment"]), score_threshold=0, nms_iou=0.99, max_detections=7)
     assert 0 < len(made) <= 7
-
-
-@pytest.mark.parametrize("classes", [1, 3])
-@pytest.mark.parametrize("side", [1.0, 60.0, 600.0])
-def test_the_pairs_that_nms_compares_are_bounded(
-    side: float, classes: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    counts: list[int] = []
-    whole = boxes._iou_of_pairs
-
-    def counted(a: boxes.Boxes, b: boxes.Boxes) -> NDArray[np.float64]:
-        counts.append(len(a))
-        return whole(a, b)
-
-    monkeypatch.setattr(boxes, "_iou_of_pairs", counted)
-    draw = np.random.default_rng(1)
-    corner = draw.uniform(0, 640, (MOST_CANDIDATES, 2))
-    found = np.concatenate([corner, corner + side * draw.uniform(0.5, 1, (MOST_CANDIDATES, 2))], axis=1)
-    boxes.nms(found, draw.integers(0, classes, MOST_CANDIDATES), 0.45, 300)
-    assert all(count <= boxes._MOST_PAIRS for count in counts)

@@ -1,13 +1,12 @@
-"""Overlap and NMS against slow loops and against OpenCV."""
+"""Boxes and NMS against slow loops."""
 
 from __future__ import annotations
 
-import cv2
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from edge_infer.decoders.boxes import Boxes, area, best_first, corners, iou, nms
+from edge_infer.decoders.boxes import MOST_CANDIDATES, Boxes, area, best_first, corners, nms
 
 
 def _objects(
@@ -57,18 +56,34 @@ def test_nms_leaves_what_a_slow_loop_leaves(objects: int, each: int, classes: in
         assert nms(boxes, class_ids, threshold, 300).tolist() == _slow_nms(boxes, class_ids, threshold, 300)
 
 
-def test_nms_leaves_what_opencv_leaves() -> None:
-    for seed in range(20):
-        boxes, scores, class_ids = _objects(seed, 30, 6, 4)
-        # OpenCV wants the corner and the size
-        xywh = np.concatenate([boxes[:, :2], boxes[:, 2:] - boxes[:, :2]], axis=1)
-        theirs = cv2.dnn.NMSBoxesBatched(xywh.tolist(), scores.tolist(), class_ids.tolist(), 0.0, 0.45)
-        assert sorted(nms(boxes, class_ids, 0.45, 1000).tolist()) == sorted(np.asarray(theirs).tolist())
+@pytest.mark.parametrize("classes", [1, 3])
+@pytest.mark.parametrize("side", [1.0, 60.0, 600.0])
+def test_of_the_most_candidates_stays_what_a_slow_loop_leaves(side: float, classes: int) -> None:
+    draw = np.random.default_rng(1)
+    corner = draw.uniform(0, 640, (MOST_CANDIDATES, 2))
+    found = np.concatenate([corner, corner + side * draw.uniform(0.5, 1, (MOST_CANDIDATES, 2))], axis=1)
+    class_ids = draw.integers(0, classes, MOST_CANDIDATES)
+    assert nms(found, class_ids, 0.45, 300).tolist() == _slow_nms(found, class_ids, 0.45, 300)
 
 
 def test_objects_of_different_classes_do_not_suppress_each_other() -> None:
     boxes = np.array([[0, 0, 10, 10], [0, 0, 10, 10], [1, 0, 11, 10]], np.float64)
     assert nms(boxes, np.array([0, 1, 0]), 0.45, 300).tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("first", [[-50, 5, 30, 25], [5, -900, 30, 25], [-4e5, -4e5, 4e5, 4e5]])
+def test_neither_do_boxes_that_reach_out_of_the_picture(first: list[float]) -> None:
+    boxes = np.array([first] * 3, np.float64)
+    assert nms(boxes, np.array([0, 1, 79]), 0.45, 300).tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    "flat", [[5, 5, 5, 25], [30, 5, 5, 25], [5, 25, 30, 5], [30, 25, 5, 5], [5, 5, 5, 5]]
+)
+def test_a_box_without_area_suppresses_nothing(flat: list[float]) -> None:
+    boxes = np.array([flat, [5, 5, 30, 25], [5, 5, 5.5, 25], [100, 100, 100.001, 100.001]], np.float64)
+    for class_ids in ([0, 0, 0, 0], [2, 0, 1, 0]):
+        assert nms(boxes, np.array(class_ids), 0.45, 300).tolist() == [0, 1, 2, 3]
 
 
 def test_a_suppressed_box_suppresses_nothing() -> None:
@@ -87,20 +102,10 @@ def test_nms_of_nothing_is_nothing() -> None:
     assert nms(np.zeros((0, 4)), np.zeros(0, np.intp), 0.45, 300).tolist() == []
 
 
-def test_boxes_far_too_large_for_float32_areas_do_no_harm() -> None:
-    huge = np.array([[-3e38, -3e38, 3e38, 3e38], [0, 0, 10, 10]], np.float64)
-    assert nms(huge, np.zeros(2, np.intp), 0.45, 300).tolist() == [0, 1]
-
-
-def test_iou_of_every_two() -> None:
-    boxes = np.array(
-        [[0, 0, 10, 10], [5, 0, 15, 10], [20, 20, 30, 30], [3, 3, 3, 9], [9, 9, 1, 1]], np.float64
-    )
-    expected = [[_overlap(a, b) for b in boxes[:3]] for a in boxes[:3]]
-    np.testing.assert_allclose(iou(boxes[:3], boxes[:3]), expected)
-    # boxes without area overlap nothing, not even themselves
-    assert not iou(boxes, boxes)[3:].any()
-    assert iou(boxes[:0], boxes).shape == (0, 5)
+@pytest.mark.parametrize("class_ids", [[0, 0, 0, 0], [0, 1, 1, 1], [79, 78, 78, 78]])
+def test_boxes_far_too_large_for_float32_areas_do_no_harm(class_ids: list[int]) -> None:
+    huge = np.array([[-3e38, -3e38, 3e38, 3e38], [0, 0, 10, 10], [1, 0, 11, 10], [20, 0, 30, 10]], np.float64)
+    assert nms(huge, np.array(class_ids), 0.45, 300).tolist() == [0, 1, 3]
 
 
 def test_corners_of_centre_and_size() -> None:
