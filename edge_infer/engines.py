@@ -216,16 +216,18 @@ class Engines:
 
 
 def _made_of(name: str, site: Site) -> MadeOf:
-    return MadeOf(_settings(name, site), site.contents.models.get(name))
+    return MadeOf(backend_settings(site, name), site.contents.models.get(name))
 
 
-def _settings(name: str, site: Site) -> BackendSettings:
-    return site.models[name].backend.in_profile(profile(site, name))
+def backend_settings(site: Site, model: str) -> BackendSettings:
+    """What the model's network is opened with: what the site says, and what its stations make of it."""
+    alone = len(site.used_models) == 1
+    return site.models[model].backend.in_profile(profile(site, model), alone=alone)
 
 
 def _open(name: str, site: Site, blobs: Blobs | None) -> Engine | Unusable:
     """Load, compile, verify; why the model cannot run, where it cannot."""
-    card, backend = site.cards.get(name), _settings(name, site)
+    card, backend = site.cards.get(name), backend_settings(site, name)
     try:
         network = Network.open(card or load_model(site.models[name].path), backend, blobs)
     except EdgeInferError as error:

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from edge_infer.backends.onnxruntime import OnnxRuntime
 from edge_infer.config.site import load_site
-from edge_infer.engines import profile
+from edge_infer.engines import backend_settings, profile
 from tests.support.runs import RULE, site
 
 LIVE = {"type": "rtsp", "url": "rtsp://127.0.0.1/s"}
@@ -52,3 +53,20 @@ def test_what_the_site_says_of_the_profile_holds(tmp_path: Path) -> None:
     )
     use = load_site(path).models["m"].backend
     assert use.in_profile("throughput").profile == "latency"
+
+
+@pytest.mark.parametrize("recipes", [{}, {"r": {"a": {"model": "n"}}}])
+def test_onnx_runtimes_threads_spin_only_where_the_site_uses_no_other_model(
+    tmp_path: Path, recipes: dict[str, Any]
+) -> None:
+    path = site(
+        tmp_path,
+        None,
+        cameras={"live": LIVE},
+        models={name: {"path": "model", "backend": {"type": "onnxruntime"}} for name in ("m", "n")},
+        stations={"a": CAP, "b": CAP},
+        recipes=recipes,
+    )
+    backend = backend_settings(load_site(path), "m")
+    assert isinstance(backend, OnnxRuntime)
+    assert backend.spinning is (False if recipes else None)

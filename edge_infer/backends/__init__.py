@@ -84,8 +84,8 @@ class BackendSettings(Settings):
     threads: Annotated[int, Field(ge=1, le=1024)] | None = None
     """Cores that the runtime may use; without it those that the service may use."""
 
-    def in_profile(self, profile: Profile) -> Self:
-        """These, with that profile unless they say one."""
+    def in_profile(self, profile: Profile, *, alone: bool = True) -> Self:  # noqa: ARG002 - a backend's own
+        """These, with that profile unless they say one; ``alone``: no other network is at work beside it."""
         return self if self.profile is not None else self.model_copy(update={"profile": profile})
 
     def open(self, card: ModelCard, blobs: Blobs | None = None) -> Backend:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from types import ModuleType
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -41,6 +41,16 @@ class OnnxRuntime(BackendSettings):
     type: Literal["onnxruntime"] = "onnxruntime"
     """onnxruntime."""
 
+    spinning: bool | None = None
+    """Its threads wait for each other at full speed; without it for one frame at a time of the only model."""
+
+    def in_profile(self, profile: Profile, *, alone: bool = True) -> Self:
+        """See BackendSettings."""
+        chosen = super().in_profile(profile)
+        if alone or chosen.spinning is not None:
+            return chosen
+        return chosen.model_copy(update={"spinning": False})
+
     def open(self, card: ModelCard, blobs: Blobs | None = None) -> OnnxRuntimeBackend:  # noqa: ARG002 - it starts in 50 ms
         """See BackendSettings."""
         if card.network.suffix.lower() != ".onnx":
@@ -61,7 +71,8 @@ class OnnxRuntimeBackend(Pool["_Request"]):
         threads = settings.threads or cores.usable()
         # in its own thread each caller computes alone, which wastes nothing
         self.requests = settings.requests or (threads if self.profile == "throughput" else 1)
-        session = open_session(card, device, max(1, threads // self.requests))
+        spinning = self.requests == 1 if settings.spinning is None else settings.spinning
+        session = open_session(card, device, max(1, threads // self.requests), spinning=spinning)
         self.failures = failures()
         self.requested = settings.device
         self.running = session.get_providers()[0].removesuffix(_PROVIDER)
@@ -105,8 +116,8 @@ class _Request:
 def open_session(card: ModelCard, device: str, threads: int, *, spinning: bool = False) -> Any:
     """An InferenceSession with every size fixed that its graph lets fix.
 
-    ``spinning``: its threads wait for work at full speed. ModelError: the file cannot be used; BackendError:
-    the device is not there.
+    ``spinning``: its threads wait for each other at full speed. ModelError: the file cannot be used;
+    BackendError: the device is not there.
     """
     try:
         import onnxruntime
@@ -187,6 +198,10 @@ def _options(onnxruntime: ModuleType, threads: int, sizes: Mapping[str, int], *,
     options.log_severity_level = _FATAL_ONLY
     options.use_deterministic_compute = True
     options.add_session_config_entry("session.intra_op.allow_spinning", "1" if spinning else "0")
+    # while a frame is in it only; between frames the cores belong to others
+    options.add_session_config_entry("session.force_spinning_stop", "1")
+    # shares of falling size: a thread that was kept waiting holds up the others less
+    options.add_session_config_entry("session.dynamic_block_base", "4")
     # Untrained or pruned weights give denormals, which cost half the speed; only the first session decides.
     options.add_session_config_entry("session.set_denormal_as_zero", "1")
     for symbol, size in sizes.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -55,8 +56,44 @@ def test_threads_are_those_this_process_may_use_shared_by_its_requests(
         with backend.request() as request:
             options = request._session.get_session_options()
         assert (backend.requests, options.intra_op_num_threads) == (requests, threads)
-        assert options.get_session_config_entry("session.intra_op.allow_spinning") == "0"
         backend.close()
+
+
+@pytest.mark.parametrize(
+    ("keys", "alone", "spinning"),
+    [
+        ({}, True, "1"),
+        ({}, False, "0"),
+        ({"profile": "throughput"}, True, "0"),
+        ({"requests": 2}, True, "0"),
+        ({"spinning": True}, False, "1"),
+        ({"spinning": False}, True, "0"),
+    ],
+)
+def test_threads_spin_for_one_frame_at_a_time_while_nothing_else_is_at_work(
+    card: ModelCard, monkeypatch: pytest.MonkeyPatch, keys: dict[str, object], alone: bool, spinning: str
+) -> None:
+    monkeypatch.setattr(cores, "usable", lambda: 4)
+    backend = OnnxRuntime.model_validate(keys).in_profile("latency", alone=alone).open(card)
+    with backend.request() as request:
+        options = request._session.get_session_options()
+    assert options.get_session_config_entry("session.intra_op.allow_spinning") == spinning
+    assert options.get_session_config_entry("session.force_spinning_stop") == "1"
+    backend.close()
+
+
+def test_between_frames_no_thread_is_busy(shared: Path) -> None:
+    network = shared / "assets/yolox_nano/yolox_nano.onnx"
+    opened = OnnxRuntime().open(networks.card_for(network, InputCard((416, 416), name="images")))
+    with opened.request() as request:
+        for _ in range(3):
+            request.infer({})
+        spent_s, began_s = time.process_time(), time.monotonic()
+        time.sleep(0.5)
+        share = (time.process_time() - spent_s) / (time.monotonic() - began_s)
+    opened.close()
+    # a thread that spins takes a core
+    assert share < 0.1
 
 
 def test_a_failure_is_one_line_and_nothing_else_is_printed(
