@@ -56,7 +56,7 @@ class Uniform:
 
     def look(self, sight: Sight) -> str | None:
         """Why the frame must not be judged."""
-        deviation = float(sight.thin.std())
+        deviation = sight.deviation
         if deviation >= UNIFORM:
             return None
         return f"the picture is one even area: its grey levels differ by {deviation:.1f}, below {UNIFORM:g}"

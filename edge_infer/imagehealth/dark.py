@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from edge_infer.imagehealth.measured import Measured
 from edge_infer.imagehealth.sight import Sight
 
 BLACK = 40
 """Without a reference a picture with nothing brighter than this is dark: a lit part on black has more."""
-_BUT_FOR = 0.1
-"""Per cent of the pixels that may be brighter: hot pixels, a lamp that reflects."""
+_BUT_FOR = 0.001
+"""Share of the pixels that may be brighter: hot pixels, a lamp that reflects."""
 _SHARE = 0.4
 """Of the least light that was commissioned: a large black part takes half of it away."""
 
@@ -25,7 +23,7 @@ def learn(sights: Sequence[Sight]) -> Measured:
 
 def is_black(sight: Sight) -> bool:
     """Whether nothing in it is bright."""
-    return float(np.percentile(sight.thin, 100 - _BUT_FOR)) < BLACK
+    return sight.share_from(BLACK) <= _BUT_FOR
 
 
 class Dark:

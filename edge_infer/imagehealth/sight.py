@@ -38,10 +38,11 @@ class Sight:
         """Some of the region's pixels, evenly taken: noise and all."""
         import cv2
 
-        step = max(1, -(-max(self._pixels.shape[:2]) // THIN))
-        return np.asarray(
-            cv2.cvtColor(np.ascontiguousarray(self._pixels[::step, ::step]), cv2.COLOR_BGR2GRAY)
-        )
+        height, width = self._pixels.shape[:2]
+        step = max(1, -(-max(height, width) // THIN))
+        size = (-(-width // step), -(-height // step))
+        some = cv2.resize(self._pixels, size, interpolation=cv2.INTER_NEAREST)
+        return np.asarray(cv2.cvtColor(some, cv2.COLOR_BGR2GRAY), np.uint8)
 
     @cached_property
     def plan(self) -> Gray:
@@ -84,15 +85,31 @@ class Sight:
 
         return np.asarray(cv2.resize(self.plan, (THUMB, THUMB), interpolation=cv2.INTER_AREA), np.uint8)
 
-    @cached_property
+    @property
     def brightness(self) -> float:
         """Mean grey level, 0..255."""
-        return float(self.thin.mean())
+        return self._mean_and_deviation[0]
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the grey levels."""
+        return self._mean_and_deviation[1]
 
     @cached_property
     def saturated(self) -> float:
         """Share of pixels that hold no more light, 0..1."""
-        return float((self.thin >= SATURATED).mean())
+        return self.share_from(SATURATED)
+
+    def share_from(self, level: int) -> float:
+        """Share of pixels that are at least so bright, 0..1."""
+        return int(np.count_nonzero(self.thin >= level)) / self.thin.size
+
+    @cached_property
+    def _mean_and_deviation(self) -> tuple[float, float]:
+        import cv2
+
+        mean, deviation = cv2.meanStdDev(self.thin)
+        return float(mean[0, 0]), float(deviation[0, 0])
 
     def native(self, window: PixelBox) -> Gray:
         """A part of the region in the camera's own resolution; ``window`` in pixels of the region."""

@@ -54,7 +54,8 @@ class CountRule(Settings):
         found = findings.detections
         if found is None:
             return self._judge_class(findings)
-        counted = np.isin(found.labels, self.count.labels) if len(found) else np.zeros(0, np.bool_)
+        labels = self.count.labels
+        counted = np.fromiter((label in labels for label in found.labels), np.bool_, len(found))
         counted &= found.scores >= np.float32(self.count.min_score)
         if self.min_area_px:
             counted &= found.areas >= self.min_area_px
