@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from functools import lru_cache
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from edge_infer.antialias import antialiased
 from edge_infer.errors import ModelError
 from edge_infer.geometry import Fit, PixelBox, Transform, center_crop, letterbox, stretch
 from edge_infer.model.card import InputCard
@@ -95,7 +95,7 @@ class Preprocess:
         if (fit.height, fit.width) == picture.shape[:2]:
             return picture[fit.kept]
         if self._card.interpolation == "antialias":
-            return _antialiased(picture, fit)
+            return antialiased(picture, fit)
         resized = self._scratch.get("resized", (fit.height, fit.width, *picture.shape[2:]))
         how = _INTERPOLATION[self._card.interpolation]
         return _pixels(cv2.resize(picture, (fit.width, fit.height), resized, interpolation=how))[fit.kept]
@@ -184,46 +184,3 @@ def _by_channel(values: Sequence[float], channels: int) -> NDArray[np.float32]:
 
 def _pixels(image: object) -> NDArray[np.uint8]:
     return np.asarray(image, np.uint8)
-
-
-def _antialiased(picture: NDArray[np.uint8], fit: Fit) -> NDArray[np.uint8]:
-    """As PIL and torchvision resize: a triangle as wide as one pixel of the result, in each direction."""
-    height, width = picture.shape[:2]
-    channels = picture.size // (height * width)
-    rows, columns = fit.kept
-    lines = _weighted(picture.reshape(height, -1), _triangles(height, fit.height)[rows])
-    turned = _pixels(cv2.transpose(lines.reshape(-1, width, channels))).reshape(width, -1)
-    both = _weighted(turned, _triangles(width, fit.width)[columns])
-    resized = _pixels(cv2.transpose(both.reshape(-1, len(lines), channels)))
-    return resized.reshape(*resized.shape[:2], *picture.shape[2:])
-
-
-_TOGETHER = 8
-"""New lines that are made from one piece of the picture, which stays in the processor's cache."""
-_Weights = tuple[tuple[slice, NDArray[np.float32]], ...]
-
-
-@lru_cache(maxsize=16)
-def _triangles(size: int, new_size: int) -> _Weights:
-    """For each new pixel the old ones that it is made of, and their weights."""
-    scale = size / new_size
-    reach = max(scale, 1.0)
-    weights = []
-    for middle in (np.arange(new_size) + 0.5) * scale:
-        first, last = max(int(middle - reach + 0.5), 0), min(int(middle + reach + 0.5), size)
-        weight = np.maximum(0, 1 - np.abs((np.arange(first, last) - middle + 0.5) / reach))
-        weights.append((slice(first, last), (weight / weight.sum()).astype(np.float32)))
-    return tuple(weights)
-
-
-def _weighted(lines: NDArray[np.uint8], weights: _Weights) -> NDArray[np.uint8]:
-    # rounded in between as PIL does; floats would cost more in fresh memory than in arithmetic
-    result = np.empty((len(weights), lines.shape[1]), np.uint8)
-    for begin in range(0, len(weights), _TOGETHER):
-        group = weights[begin : begin + _TOGETHER]
-        first, last = group[0][0].start, group[-1][0].stop
-        # neighbours are made of the same lines
-        block = lines[first:last].astype(np.float32)
-        for line, (which, weight) in zip(result[begin:], group, strict=False):
-            line[:] = np.rint(weight @ block[which.start - first : which.stop - first])
-    return result
