@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
 
 import cv2
 import numpy as np
@@ -38,6 +40,8 @@ class Preprocess:
         self._padding = row.T.copy().T if self._planar else row
         self._as_is = spec.dtype == "uint8"
         self._scratch = _Scratch()
+        # a camera's frames are all alike; a large one may be looked at in hundreds of tiles
+        self._placing = lru_cache(maxsize=1024)(self._place)
 
     def __call__(self, pixels: NDArray[np.uint8], region: PixelBox | None, canvas: Canvas) -> Transform:
         """BGR (H, W, 3) or grey (H, W) onto the canvas; the way back to the full frame's pixels.
@@ -45,18 +49,19 @@ class Preprocess:
         Only ``region`` is looked at. The frame is not copied.
         """
         frame_height, frame_width = pixels.shape[:2]
-        x1, y1, x2, y2 = region or (0, 0, frame_width, frame_height)
-        fit = self._fit(x2 - x1, y2 - y1)
-        tensor = canvas.tensor
+        placing = self._placing(frame_width, frame_height, region)
+        x1, y1, x2, y2 = placing.part
+        tensor, inside = canvas.tensor, placing.inside
         # in the order of pixels, however they lie in memory
         first = tensor[0].transpose(1, 2, 0) if self._planar else tensor[0]
-        if canvas.padded != fit.inside:
-            canvas.padded = fit.inside
-            self._pad(first, *fit.inside)
-        self._write(pixels[y1:y2, x1:x2], fit, first[fit.inside])
-        # a network with a fixed batch answers one frame so many times
-        tensor[1:] = tensor[0]
-        return fit.transform((x1, y1, x2, y2), frame_width, frame_height)
+        if canvas.padded != inside:
+            canvas.padded = inside
+            self._pad(first, *inside)
+        self._write(pixels[y1:y2, x1:x2], placing.fit, first[inside])
+        if len(tensor) > 1:
+            # a network with a fixed batch answers one frame so many times
+            tensor[1:] = tensor[0]
+        return placing.transform
 
     def new(self) -> Canvas:
         """Memory for one input tensor."""
@@ -64,6 +69,11 @@ class Preprocess:
         batch = spec.shape[0] or 1
         shape = (batch, self._channels, *size) if self._planar else (batch, *size, self._channels)
         return Canvas(np.empty(shape, spec.dtype))
+
+    def _place(self, width: int, height: int, region: PixelBox | None) -> _Placing:
+        part = x1, y1, x2, y2 = region or (0, 0, width, height)
+        fit = self._fit(x2 - x1, y2 - y1)
+        return _Placing(part, fit, fit.inside, fit.transform(part, width, height))
 
     def _fit(self, width: int, height: int) -> Fit:
         card, spec = self._card, self._spec
@@ -134,6 +144,15 @@ class Preprocess:
             out[...] = picture
         else:
             cv2.LUT(picture, table, out)
+
+
+class _Placing(NamedTuple):
+    """Where the part of a frame that is looked at goes."""
+
+    part: PixelBox
+    fit: Fit
+    inside: tuple[slice, slice]
+    transform: Transform
 
 
 class _Scratch(threading.local):

@@ -34,7 +34,7 @@ MOST_LATENCY, MOST_SPREAD, MOST_STATION_MB = 1.12, 0.05, 40.0
 """Capture to result in the bare runtime's latency; how far the total may move with more stations; memory."""
 
 
-PROFILED = ("yolo11n-640", "yolo11n-320", "mobilenet-v2-224")
+PROFILED = ("yolo11n-640", "yolo11n-320", "yolo11n-320-int8", "mobilenet-v2-224")
 
 
 class Wanted(NamedTuple):

@@ -11,7 +11,7 @@ import pytest
 from edge_infer.config.site import load_site
 from edge_infer.quantize import METHODS
 from tests.benchmarks import models, pipeline
-from tests.benchmarks.growth import Fresh, Stages
+from tests.benchmarks.growth import Fresh, Profile, Stages
 from tests.benchmarks.machine import machine
 from tests.benchmarks.page import page
 from tests.support.sites import CARD, write_model
@@ -35,7 +35,7 @@ def measured(**changed: Any) -> dict[str, Any]:
     return {
         "ratios": [(one, answer()) for one in pipeline.SET],
         "sites": {count: stations(count) for count in pipeline.STATIONS},
-        "profiles": dict.fromkeys(pipeline.PROFILED, (stages, 0.1)),
+        "profiles": dict.fromkeys(pipeline.PROFILED, Profile(stages, 0.2, 0.1, 0.1)),
         "anchors": [(2100, stages), (8400, stages)],
         "resolutions": [("1920x1080", stages)],
         "detections": [("0.25", stages)],
@@ -80,7 +80,16 @@ def test_memory_of_a_station_more_is_that_of_the_difference() -> None:
 def test_the_page_says_all_of_it_and_what_is_not_reached() -> None:
     text = page(measured(), ["2 cores"], ["ratio too low"], 480.0)
     assert "- ratio too low" in text
-    for said in ("YOLO11n 640, INT8", "8 minutes", "2 cores", "12.5%", "8,400", "6,221", "1920x1080"):
+    for said in (
+        "YOLO11n 640, INT8",
+        "8 minutes",
+        "2 cores",
+        "12.5%",
+        "0.50 (0.20)",
+        "8,400",
+        "6,221",
+        "1920x1080",
+    ):
         assert said in text, said
     assert text.count("\n|---") == 7
     assert "All that is wanted" in page(measured(), [], [], 480.0)
