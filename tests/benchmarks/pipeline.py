@@ -24,8 +24,8 @@ from tests.benchmarks.machine import machine
 from tests.benchmarks.page import page
 
 REPORT = models.ROOT / "docs" / "benchmarks.md"
-SECONDS, LARGE_SECONDS, SITE_SECONDS = 18.0, 50.0, 15.0
-"""Of one measurement; a large network needs longer windows, of which the last frame is a smaller part."""
+PROMISED_SECONDS, SHOWN_SECONDS, SITE_SECONDS = 50.0, 18.0, 30.0
+"""Of one measurement; in short windows a shared machine's other work moves a ratio by 3 %."""
 TIMEOUT_S = 300.0
 STATIONS = (1, 2, 4, 8)
 SITE_MODEL, SITE_BACKEND = "yolo11n-320-int8", "openvino"
@@ -49,7 +49,7 @@ class Wanted(NamedTuple):
     @property
     def seconds(self) -> float:
         """To measure."""
-        return LARGE_SECONDS if "640" in self.model else SECONDS
+        return SHOWN_SECONDS if self.ratio is None else PROMISED_SECONDS
 
 
 SET = (
