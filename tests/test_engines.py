@@ -64,7 +64,7 @@ def test_onnx_runtimes_threads_spin_only_where_the_site_uses_no_other_model(
         None,
         cameras={"live": LIVE},
         models={name: {"path": "model", "backend": {"type": "onnxruntime"}} for name in ("m", "n")},
-        stations={"a": CAP, "b": CAP},
+        stations={"a": CAP},
         recipes=recipes,
     )
     backend = backend_settings(load_site(path), "m")

@@ -47,7 +47,8 @@ class OnnxRuntime(BackendSettings):
     def in_profile(self, profile: Profile, *, alone: bool = True) -> Self:
         """See BackendSettings."""
         chosen = super().in_profile(profile)
-        if alone or chosen.spinning is not None:
+        # they would spin in the latency profile only; what does not matter must not differ
+        if alone or chosen.profile != "latency" or chosen.spinning is not None:
             return chosen
         return chosen.model_copy(update={"spinning": False})
 

@@ -304,5 +304,6 @@ def _opened_anew(now: Loaded, loaded: Loaded, changed: Sequence[str]) -> Iterato
         if now.failure(name) is not None:
             yield f"models.{name}"
         elif (running := now.get(name)) is not None and running is not engine:
-            # other stations judge with it: see `engines.profile`
-            yield f"models.{name}.profile"
+            # other stations judge with it, or other models are used beside it: see `engines.backend_settings`
+            same = running.network.profile == engine.network.profile
+            yield f"models.{name}.{'backend' if same else 'profile'}"

@@ -131,6 +131,24 @@ def test_a_model_that_other_stations_want_in_another_profile_is_opened_anew_whic
     until(lambda: closed(old), "the old one is closed")
 
 
+def test_a_model_that_is_the_only_one_from_now_on_is_opened_anew_which_is_told(rig: Rig) -> None:
+    stations = edited(rig.path)["stations"]
+    del stations["ring"]
+    edited(rig.path, stations=stations, recipes={})
+    rig.reload()
+    old = rig.stations["cap"].setup.engine
+    del stations["seal"]
+    edited(rig.path, stations=stations)
+    # its runtime's threads may spin now
+    assert list(rig.reload()) == ["stations.seal", "models.a.backend"]
+    new = rig.stations["cap"].setup.engine
+    assert old is not None
+    assert new is not None
+    assert new is not old
+    assert new.network.profile == old.network.profile == "latency"
+    until(lambda: closed(old), "the old one is closed")
+
+
 def break_golden(folder: Path) -> None:
     """The network finds another thing in its golden picture than the card says."""
     write_network(folder, 1)
