@@ -168,7 +168,7 @@ class Region:
         if not (0 <= left < right <= width and 0 <= top < bottom <= height):
             raise EdgeInferError(
                 f"the region {list(self.box)} ({self.unit}) does not lie in a frame of {width}x{height}",
-                hint="look at one with `edge-infer grab` and correct the region, or use unit: fraction",
+                hint=f"look at one with `edge-infer grab` and correct the region{_or_fractions(self.unit)}",
             )
         return left, top, right, bottom
 
@@ -251,9 +251,14 @@ class Zone:
         if min(xs) >= width or max(xs) <= 0 or min(ys) >= height or max(ys) <= 0:
             raise EdgeInferError(
                 f"the zone {_listed(self.points)} ({self.unit}) lies outside a frame of {width}x{height}",
-                hint="look at one with `edge-infer grab --draw` and correct the zone, or use unit: fraction",
+                hint="look at one with `edge-infer grab --draw` and correct the zone"
+                f"{_or_fractions(self.unit)}",
             )
         return Polygon(points)
+
+
+def _or_fractions(unit: Unit) -> str:
+    return ", or use unit: fraction" if unit == "pixel" else ""
 
 
 def _listed(points: Sequence[tuple[float, float]]) -> list[list[float]]:

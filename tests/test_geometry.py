@@ -15,6 +15,7 @@ from edge_infer.geometry import (
     Polygon,
     Region,
     Transform,
+    Unit,
     Zone,
     center_crop,
     centers,
@@ -198,3 +199,12 @@ def test_a_zone_outside_the_frame_is_refused() -> None:
 def test_the_centre_of_a_box_is_its_middle() -> None:
     boxes: NDArray[np.float32] = np.array([[0, 0, 10, 4], [5, 5, 5, 5]], np.float32)
     assert centers(boxes).tolist() == [[5, 2], [5, 5]]
+
+
+@pytest.mark.parametrize("unit", ["fraction", "pixel"])
+def test_only_who_says_pixels_is_told_to_say_fractions(unit: Unit) -> None:
+    outside = ((8000, 0), (9000, 0), (9000, 9000))
+    for part in (Region(unit, (0, 0, 0.2, 0.2)).pixels, Zone(unit, outside).polygon):
+        with pytest.raises(EdgeInferError) as refused:
+            part(1, 1)
+        assert ("use unit: fraction" in str(refused.value)) == (unit == "pixel")
