@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -73,6 +74,8 @@ def test_a_driver_that_hangs_in_c_is_killed_and_costs_neither_thread_nor_memory_
     monkeypatch.setattr(_isolated, "CLOSE_S", 0.05)
     monkeypatch.setattr(_isolated, "GRACE_S", 0.05)
     here = psutil.Process()
+    # what other tests left behind is closed whenever it is collected
+    gc.collect()
     threads, files = threading.active_count(), here.num_fds()
     told.write_text("hang at open")
     for _ in range(8):
@@ -80,8 +83,8 @@ def test_a_driver_that_hangs_in_c_is_killed_and_costs_neither_thread_nor_memory_
         with pytest.raises(SourceError, match=r"did not open within 0\.05 s"):
             bad(told, open_timeout_s=0.05)
         assert time.monotonic() - started_s < 10
-    assert threading.active_count() == threads
-    assert here.num_fds() == files
+    assert threading.active_count() <= threads
+    assert here.num_fds() <= files
 
 
 def test_a_driver_that_hangs_while_it_is_read_is_a_lost_camera_in_time(told: Path) -> None:
@@ -255,9 +258,10 @@ def test_a_slot_that_is_written_over_is_never_half_read() -> None:
     thread = threading.Thread(target=write_on)
     thread.start()
     whole = 0
-    end_s = time.monotonic() + 1.0
+    began_s = time.monotonic()
     try:
-        while time.monotonic() < end_s:
+        # on a busy machine the writer is seldom slow enough to be read
+        while time.monotonic() < began_s + (1.0 if whole else 30.0):
             number = latest[0]
             pixels = reader.read(number) if number else None
             if pixels is not None:
