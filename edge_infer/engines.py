@@ -259,11 +259,9 @@ def _judges_wrong(name: str, network: Network) -> Unusable | None:
 
 def _replaced(name: str, site: Site) -> Unusable | None:
     """Results would name files that are not those that were loaded."""
-    wanted = site.contents.models.get(name)
-    if wanted is None:
-        return None
     try:
-        if files_of(load_model(site.models[name].path)) == wanted:
+        # none are known where they could not be read a moment ago
+        if files_of(load_model(site.models[name].path)) == site.contents.models.get(name):
             return None
     except EdgeInferError:
         # half copied
